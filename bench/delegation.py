@@ -83,8 +83,8 @@ async def _delivered_wrongly(folder: Path, rounds: int) -> int:
     script = ScriptedProvider.of({"main": [*turns, *[says("ok")] * rounds], "*": [says("done")]})
     async with GenCode.open(folder, model=script, settings=FREE) as gen:
         outcome = await gen.ask("go").outcome()
-        said = transcript_of(await gen.store.events(outcome.agent_id))
-        ended = await gen.store.tasks(TaskQuery(parent=outcome.agent_id, statuses=(Status.COMPLETED,)))
+        said = transcript_of(await gen.history.events(outcome.agent_id))
+        ended = await gen.history.tasks(TaskQuery(parent=outcome.agent_id, statuses=(Status.COMPLETED,)))
     shown = Counter(child for each in said if isinstance(each, UserMessage) for child in each.delivers)
     return sum(shown[task.id] != 1 for task in ended) + abs(rounds * 100 - len(ended))
 

@@ -30,6 +30,7 @@ from tests.waiting import until
 from tests.workspaces.worktrees.yard import commit, git
 
 from gencode import GenCode
+from gencode.app import components
 from gencode.core.events import CallDecided, MessageAdded, TaskCreated, TaskStarted
 from gencode.core.ids import moment, stamp
 from gencode.core.messages import UserMessage
@@ -214,7 +215,7 @@ async def _sent(gen: GenCode, agent: str = "Explore") -> str:
 
 async def _waited(gen: GenCode, task: str, *, replied: bool = False) -> float:
     """How long a task waited for its beginning, or for the first reply of its model."""
-    events = await gen.store.events(task)
+    events = await gen.history.events(task)
     later = events[1].at if not replied else next(each.at for each in events if each.at > events[1].at)
     return _seconds(events[0].at, later)
 
@@ -253,11 +254,11 @@ async def cancel(fleet: Fleet) -> None:
             [task] = await submit(gen, 1)
             await until(lambda task=task: task in fleet.owners(), "a worker is at it")
             began = time.perf_counter()
-            await gen.store.send_signal(task, TaskSignal.STOP)
-            found = await gen.store.task(task)
+            await components(gen).store.send_signal(task, TaskSignal.STOP)
+            found = await gen.history.task(task)
             while found is not None and not found.status.ended:
                 await asyncio.sleep(0.002)
-                found = await gen.store.task(task)
+                found = await gen.history.task(task)
             waits.append(time.perf_counter() - began)
             assert found is not None and found.status is Status.CANCELLED
     print(f"stop inside a turn of 20 s, from another process: {_spread(waits)}")
@@ -281,7 +282,7 @@ async def answers(fleet: Fleet) -> None:
             answered = stamp()
             await person.answer(person.waiting()[0].number, Answer(True))
             await ended(gen, [task])
-            events = await gen.store.events(task)
+            events = await gen.history.events(task)
             decided = [event for event in events if isinstance(event.fact, CallDecided)][-1]
             took.append(_seconds(answered, decided.at))
     print(f"submit to question shown: {_spread(asked)}; answer to decision on the worker: {_spread(took)}")

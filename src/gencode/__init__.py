@@ -3,11 +3,17 @@
 TYPE_CHECKING = False  # `typing` itself would double the time of `gen --version`
 
 if TYPE_CHECKING:
+    from gencode.agent.ports import Provider as Provider
     from gencode.agent.toolbox import ToolContext as ToolContext
     from gencode.agent.toolbox import ToolOutput as ToolOutput
     from gencode.agent.toolbox import tool as tool
+    from gencode.api import ImportedTask as ImportedTask
+    from gencode.api import SentMessage as SentMessage
+    from gencode.api import TaskJournal as TaskJournal
     from gencode.app import GenCode as GenCode
     from gencode.core.budget import Budget as Budget
+    from gencode.core.errors import ProviderError as ProviderError
+    from gencode.core.errors import StoreTrouble as StoreTrouble
     from gencode.core.errors import ToolError as ToolError
     from gencode.core.errors import UserMistake as UserMistake
     from gencode.core.events import CallDecided as CallDecided
@@ -44,15 +50,21 @@ _HOMES = {
     "Event": "gencode.core.events",
     "GenCode": "gencode.app",
     "Handle": "gencode.tasks.handle",
+    "ImportedTask": "gencode.api",
     "MessageAdded": "gencode.core.events",
     "Outcome": "gencode.core.outcome",
     "ProgressMade": "gencode.core.events",
+    "Provider": "gencode.agent.ports",
+    "ProviderError": "gencode.core.errors",
     "Question": "gencode.core.questions",
     "Replay": "gencode.tasks.history",
+    "SentMessage": "gencode.api",
     "Status": "gencode.core.status",
+    "StoreTrouble": "gencode.core.errors",
     "StruckTask": "gencode.tasks.handle",
     "TaskCreated": "gencode.core.events",
     "TaskEnded": "gencode.core.events",
+    "TaskJournal": "gencode.api",
     "TaskStarted": "gencode.core.events",
     "TextArrived": "gencode.core.events",
     "ThinkingArrived": "gencode.core.events",
@@ -74,15 +86,21 @@ __all__ = [
     "Event",
     "GenCode",
     "Handle",
+    "ImportedTask",
     "MessageAdded",
     "Outcome",
     "ProgressMade",
+    "Provider",
+    "ProviderError",
     "Question",
     "Replay",
+    "SentMessage",
     "Status",
+    "StoreTrouble",
     "StruckTask",
     "TaskCreated",
     "TaskEnded",
+    "TaskJournal",
     "TaskStarted",
     "TextArrived",
     "ThinkingArrived",

@@ -51,6 +51,7 @@ from gencode.stores.open_store import open_store as open_store
 from gencode.stores.sqlite_schema import VERSION
 from gencode.stores.sqlite_schema import migrate as migrate
 from gencode.tasks.argument_checks import MESSAGE, TASK, checked_text
+from gencode.tasks.control import MessageKept as MessageKept
 from gencode.tasks.crash_recovery import close_task, recover_folder
 from gencode.tasks.delivery import worth_a_turn
 from gencode.tasks.explain_call import CallExplainer
@@ -71,6 +72,8 @@ from gencode.tasks.process_engine import WorkOrder as WorkOrder
 from gencode.tasks.remote_task import DetachedTask
 from gencode.tasks.running_task import LocalTask, RunningTask
 from gencode.tasks.service import Prompt
+from gencode.tasks.supervisor import CLOSING as CLOSING
+from gencode.tasks.supervisor import REPORT_SECONDS as REPORT_SECONDS
 from gencode.tasks.watch import readable_events
 from gencode.tools.catalog import TOOLS as TOOLS
 from gencode.tools.file_search import find_ripgrep as find_ripgrep
@@ -508,80 +511,7 @@ class GenCode:
             return self.agents.find(agent)
         return self.agents.main(self._parts.named_tools)
 
-    # The parts below are used by interfaces that are not converted yet.
 
-    @property
-    def store(self):  # transitional
-        return self._parts.store
-
-    @property
-    def supervisor(self):  # transitional
-        return self._parts.supervisor
-
-    @property
-    def bus(self):  # transitional
-        return self._parts.bus
-
-    @property
-    def library(self):  # transitional
-        return self._parts.library
-
-    @property
-    def switchboard(self):  # transitional
-        return self._parts.switchboard
-
-    @property
-    def plugins(self):  # transitional
-        return self._parts.plugins
-
-    @property
-    def secretary(self):  # transitional
-        return self._parts.secretary
-
-    @property
-    def root(self):  # transitional
-        return self._parts.root
-
-    @property
-    def servers(self):  # transitional
-        return self._parts.servers
-
-    @property
-    def seating(self):  # transitional
-        return self._parts.seating
-
-    @property
-    def watch(self):  # transitional
-        return self._parts.watch
-
-    @property
-    def reach(self):  # transitional
-        return self._parts.reach
-
-    @property
-    def records(self):  # transitional
-        return self._parts.records
-
-    @property
-    def session(self):  # transitional
-        return self._parts.session
-
-    @property
-    def workplaces(self):  # transitional
-        return self._parts.workplaces
-
-    @property
-    def processes(self):  # transitional
-        return self._parts.processes
-
-    @property
-    def delegation(self):  # transitional
-        return self._parts.delegation
-
-    @property
-    def work(self):  # transitional
-        return self._parts.work
-
-    @property
-    def verbs(self):  # transitional
-        return self._parts.verbs
+def components(gen: GenCode) -> Components:
+    """What an open GenCode is made of, for the worker that opens it for others and for tests of the parts."""
+    return gen._parts  # pyright: ignore[reportPrivateUsage] the one door to it

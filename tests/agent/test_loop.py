@@ -17,7 +17,7 @@ from gencode.testing import call, says, scripted
 
 
 async def messages(gen: Any, task: str) -> list[Message]:
-    return transcript_of(await gen.store.events(task))
+    return transcript_of(await gen.history.events(task))
 
 
 def results(transcript: list[Message]) -> list[ToolResult]:

@@ -67,7 +67,7 @@ async def conversation(
             await talk.say(text, images)
             await talk.rest()
             ends.append((await gen.find(talk.session or "")).status)
-        journal = transcript_of(await gen.store.events(talk.session or ""))
+        journal = transcript_of(await gen.history.events(talk.session or ""))
         await talk.close()
     return journal, ends, told
 
@@ -97,7 +97,7 @@ async def test_a_picture_of_a_tool_that_is_refused_does_not_end_the_work(tmp_pat
     model = picky(shows(BAD), says("", call("paint")), says("It cannot be seen."))
     async with GenCode.open(tmp_path, model=model, tools=[paint], store=MemoryStore()) as gen:
         outcome = await gen.task("general-purpose", "paint")
-        journal = transcript_of(await gen.store.events(outcome.agent_id))
+        journal = transcript_of(await gen.history.events(outcome.agent_id))
     assert (outcome.status, outcome.result) == (Status.COMPLETED, "It cannot be seen.")
     assert journal[-2] == NOTE
     assert [len(pictures_in(each.messages)) for each in model.requests] == [0, 1, 0]

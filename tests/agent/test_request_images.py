@@ -98,7 +98,7 @@ async def test_requests_stay_bounded_however_many_pictures_a_conversation_has(tm
         for turn in range(4):
             await talk.say("look", (shown(turn, WEIGHT), shown(turn, WEIGHT)))
             await talk.rest()
-        journal = transcript_of(await gen.store.events(talk.session or ""))
+        journal = transcript_of(await gen.history.events(talk.session or ""))
         await talk.close()
     assert [len(pictures_in(each.messages)) for each in model.requests] == [2, 3, 3, 3]
     assert len(pictures_in(journal)) == 8

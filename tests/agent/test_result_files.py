@@ -7,6 +7,7 @@ from pathlib import Path
 from gencode import GenCode
 from gencode.agent.output_files import LARGEST_RESULT, keep_result, result_files, result_place
 from gencode.agent.toolbox import ToolContext, tool
+from gencode.app import components
 from gencode.core.messages import Message, ToolMessage, ToolResult
 from gencode.core.task import transcript_of
 from gencode.core.text import CLIP
@@ -35,7 +36,7 @@ async def ran(folder: Path, *turns: dict[str, object], store: MemoryStore | None
     provider = ScriptedProvider.of({"main": [*turns, says("done")]})
     async with GenCode.open(folder, model=provider, tools=[FLOOD], store=store or numbered()) as gen:
         outcome = await gen.ask("go").outcome()
-        return results(transcript_of(await gen.store.events(outcome.agent_id)))
+        return results(transcript_of(await gen.history.events(outcome.agent_id)))
 
 
 def file_in(text: str) -> Path:
@@ -92,7 +93,7 @@ async def test_it_goes_with_its_task(tmp_path: Path) -> None:
     store = numbered()
     (result,) = await ran(tmp_path, says("", call("Flood")), store=store)
     async with scripted(tmp_path, store=store) as gen:
-        await gen.records.delete(await gen.find("00000001"))
+        await components(gen).records.delete(await gen.find("00000001"))
     assert not file_in(result.text).parent.exists()
 
 
@@ -110,7 +111,7 @@ async def test_a_command_keeps_its_own_file_and_the_end_of_its_output(tmp_path: 
         tmp_path, settings=settings, store=numbered(), main=[says("", order), says("x")]
     ) as gen:
         outcome = await gen.ask("go").outcome()
-        (result,) = results(transcript_of(await gen.store.events(outcome.agent_id)))
+        (result,) = results(transcript_of(await gen.history.events(outcome.agent_id)))
     assert "20000\n" in result.text and "3" in result.text.splitlines()[-1]
     assert [each.name.partition("_")[0] for each in (home / ".gen/outputs/00000001").iterdir()] == ["bash"]
 

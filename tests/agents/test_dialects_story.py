@@ -79,7 +79,7 @@ async def told(folder: Path, *commands: str, mode: str = "dontAsk") -> list[bool
     settings = {"permission_mode": mode}
     async with GenCode.open(folder, model=provider, store=MemoryStore(), settings=settings) as gen:
         outcome = await gen.task("x", "Do it.")
-        transcript = transcript_of(await gen.store.events(outcome.agent_id))
+        transcript = transcript_of(await gen.history.events(outcome.agent_id))
     return [each.error for each in transcript if isinstance(each, ToolMessage) for each in each.results]
 
 

@@ -22,10 +22,10 @@ from gencode.core.old_events import stored_fact
 from gencode.core.place import ClonePlace, FolderPlace, TaskPlace, WorkerCopy, WorktreePlace
 from gencode.core.status import EndReason, Status
 from gencode.core.task import replay
-from gencode.interfaces.http.restart import GO_ON
 from gencode.tasks.service import COME_BACK
 from tests.core.test_task_fold import journal
 
+RESTARTED = "The server was shut down while you were at work, and runs again. Go on where you were."
 CUT = "You were {}{}. Go on from there; calls that were cut are marked as interrupted."
 
 
@@ -78,7 +78,7 @@ def test_an_end_that_has_a_reason_is_never_read_for_its_words() -> None:
     [
         (f'{BEGINNING}{{\n "type": "object"\n}}', SystemNotice(NoticeKind.FORM, schema={"type": "object"})),
         (NO_MORE, SystemNotice(NoticeKind.FORM)),
-        (GO_ON.text, GO_ON.notice),
+        (RESTARTED, SystemNotice(NoticeKind.RESTARTED)),
         (COME_BACK.text, COME_BACK.notice),
         (CUT.format("cut off", ": the process that ran you died"), ended(EndReason.PROCESS_DIED)),
         (CUT.format("stopped, because your time was up", ": it was slow"), ended(EndReason.TIME_LIMIT)),

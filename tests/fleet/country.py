@@ -59,13 +59,13 @@ def says(*turns: Any, delay: int = 0) -> dict[str, Any]:
 
 async def results(gen: GenCode, task: str) -> list[str]:
     """What the calls of a task gave."""
-    messages = transcript_of(await gen.store.events(task))
+    messages = transcript_of(await gen.history.events(task))
     return [each.text for message in messages if isinstance(message, ToolMessage) for each in message.results]
 
 
 async def told(gen: GenCode, task: str) -> list[str]:
     """What a task was told."""
-    messages = transcript_of(await gen.store.events(task))
+    messages = transcript_of(await gen.history.events(task))
     return [message.text for message in messages if isinstance(message, UserMessage)]
 
 

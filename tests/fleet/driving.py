@@ -163,7 +163,7 @@ async def submit(gen: GenCode, count: int = TASKS, agent: str = "general-purpose
 
 async def ended(gen: GenCode, tasks: list[str]) -> list[Task]:
     """The tasks once all of them have ended."""
-    found = [await gen.watch.ended(task, PATIENCE) for task in tasks]
+    found = [await gen.history.ended(task, PATIENCE) for task in tasks]
     assert [task.id for task in found if not task.status.ended] == []
     return found
 
@@ -173,9 +173,9 @@ async def check_journal(gen: GenCode, task: str) -> list[Event]:
 
     Every call has one result, which of a call that was cut says so.
     """
-    events = await gen.store.events(task)
+    events = await gen.history.events(task)
     assert [event.seq for event in events] == list(range(1, len(events) + 1))
-    assert replay(events) == await gen.store.task(task)
+    assert replay(events) == await gen.history.task(task)
     said = [
         event.fact.message.text
         for event in events

@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from msgspec.structs import replace
 
+from gencode.app import components
 from gencode.core.events import TaskCreated, TaskStarted
 from gencode.core.ids import stamp
 from gencode.core.rules import Mode, Policy
@@ -37,7 +38,7 @@ async def test_each_appointment_runs_once_over_all_workers_and_servers(fleet: Fl
     fleet.write({"*": [{"text": "done", "delay_ms": 50}]})
     fleet.start(2, *PATIENT)
     async with fleet.open() as gen:
-        schedule = gen.store.schedule
+        schedule = components(gen).store.schedule
         soon = datetime.now(UTC) + timedelta(seconds=1.5)
         for number in range(COUNT):
             await schedule.add(planned(fleet, f"job {number}", soon), 100)
@@ -47,7 +48,7 @@ async def test_each_appointment_runs_once_over_all_workers_and_servers(fleet: Fl
             return [each.id for each in await schedule.jobs()] == [away.id]
 
         await until(all_ran, "all but the one of another machine have run")
-        ran = await gen.store.tasks(TaskQuery())
+        ran = await gen.history.tasks(TaskQuery())
         assert sorted(task.created.prompt for task in ran) == [f"job {number}" for number in range(COUNT)]
         assert {task.status for task in ran} == {Status.COMPLETED}
         [left] = await schedule.jobs()

@@ -40,14 +40,14 @@ class Stage:
 
     async def told(self, session: str) -> list[str]:
         """What the calls of the conversation came to."""
-        messages = transcript_of(await self.gen.store.events(session))
+        messages = transcript_of(await self.gen.history.events(session))
         return [
             reported(each.text) for said in messages if isinstance(said, ToolMessage) for each in said.results
         ]
 
     async def handed_over(self, session: str) -> int:
         """How often the child's result was handed to the conversation, however that came about."""
-        messages = transcript_of(await self.gen.store.events(session))
+        messages = transcript_of(await self.gen.history.events(session))
         come = [each for each in messages if isinstance(each, UserMessage) and self.child in each.delivers]
         found = [
             result
@@ -123,7 +123,7 @@ async def test_an_agent_on_a_worker_writes_to_its_sender_and_is_told_whom_it_rea
         await gen.outcome(job)
         (child,) = await gen.tasks(parent=job.id)
         told, refused = await Stage(gen, child.agent_id).told(child.agent_id)
-        facts = transcript_of(await gen.store.events(job.id))
+        facts = transcript_of(await gen.history.events(job.id))
     assert told == f"main (task {job.id}) gets the message before its next reply."
     assert refused.endswith(f"You also reach: main (task {job.id}), which sent you.")
     assert [reported(each.text) for each in facts if isinstance(each, UserMessage) and each.mail] == [
@@ -137,14 +137,14 @@ async def test_a_result_from_a_worker_comes_by_itself_and_all_its_facts_are_hear
         listener = on.gen.listen()
         session = await on.gen.ask("go").outcome()
         assert (session.result, await on.handed_over(session.agent_id)) == ("thanks", 1)
-        written = await on.gen.store.events(on.child)
+        written = await on.gen.history.events(on.child)
         heard: list[Event] = []
         while len(heard) < len(written):
             event = await asyncio.wait_for(anext(listener), 60)
             if event.task == on.child and event.seq is not None:
                 heard.append(event)
         assert heard == written
-        followed = [event async for event in on.gen.watch.events(on.child)]
+        followed = [event async for event in on.gen.history.follow(on.child)]
         assert followed == written
         listener.close()
 
@@ -161,7 +161,7 @@ async def test_an_agent_stops_one_on_a_worker(standing: Fleet) -> None:
         session = await on.gen.ask("go").outcome()
         assert session.status is Status.COMPLETED
         assert "was stopped after 0 turns and is now cancelled" in (await on.told(session.agent_id))[1]
-        events = await on.gen.store.events(on.child)
+        events = await on.gen.history.events(on.child)
         assert [event.fact.status for event in events if isinstance(event.fact, TaskEnded)] == ["cancelled"]
 
 
@@ -179,13 +179,13 @@ async def test_a_task_of_a_worker_goes_on_there_and_is_copied_here(standing: Fle
         await until(went_on, "it has gone on")
         [second] = await ended(on.gen, [task])
         assert (first.totals.turns, second.status, second.result) == (2, Status.COMPLETED, "first")
-        heard = said_to(await on.gen.store.events(task))
+        heard = said_to(await on.gen.history.events(task))
         assert (heard.count("look"), heard.count("and again")) == (1, 1)
         copy = await on.gen.outcome(
-            await on.gen.work.fork(task, Fork(first.seq), TaskRequest("", "another way"))
+            await on.gen.start_fork(task, Fork(first.seq), TaskRequest("", "another way"))
         )
         assert (copy.status, copy.agent_id != task) == (Status.COMPLETED, True)
-        texts = said_to(await on.gen.store.events(copy.agent_id))
+        texts = said_to(await on.gen.history.events(copy.agent_id))
         assert ("look" in texts, "another way" in texts, "and again" in texts) == (True, True, False)
 
 

@@ -44,7 +44,7 @@ async def test_its_sender_is_let_go_hears_it_and_answers_while_others_work_in_it
         fleet.start(1, "--concurrency", "1", *PATIENT)
         async with GenCode.open(fleet.folder, model=MODEL, settings=settings) as gen:
             outcome = await gen.ask("go").outcome()
-            known = {each.created.prompt: each for each in await gen.store.tasks(TaskQuery())}
+            known = {each.created.prompt: each for each in await gen.history.tasks(TaskQuery())}
             told = await said(gen, known["choose"].id)
     assert (outcome.status, outcome.result) == (Status.COMPLETED, "It is done.")
     assert (known["work"].result, known["choose"].result) == ("Worked.", "I went on.")

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from gencode import GenCode
+from gencode.app import components
 from gencode.core.errors import UserMistake
 from gencode.core.events import TaskCreated
 from gencode.core.spec import TaskRequest
@@ -89,10 +90,11 @@ async def test_a_file_that_is_named_in_the_folder_of_the_sender_is_the_one_in_th
     async with country.gen(permission_mode="dontAsk", deny=rules) as gen:
         [found] = await ended(gen, [await detached(gen)])
         seen = await results(gen, found.id)
-        assert isinstance(gen.store, FleetStore)
-        back = await gen.store.parcels.returned(found.id)
+        shared = components(gen).store
+        assert isinstance(shared, FleetStore)
+        back = await shared.parcels.returned(found.id)
         assert back is not None and back[0].files == 1
-        await gen.store.parcels.taken(found.id, back[0].commit)
+        await shared.parcels.taken(found.id, back[0].commit)
     assert "b" in seen[0] and seen[1].startswith("Created named.txt"), seen
     assert [text for text in seen[2:5] if "named.txt" not in text] == []
     assert "agents" in seen[5]
@@ -189,8 +191,9 @@ async def test_an_agent_that_is_woken_goes_on_from_what_it_did(country: Country)
         await gen.detach(request)
         await until(lambda: again(gen, found.id), "it has said more")
         seen = await results(gen, found.id)
-        assert isinstance(gen.store, FleetStore)
-        back = await gen.store.parcels.returned(found.id)
+        shared = components(gen).store
+        assert isinstance(shared, FleetStore)
+        back = await shared.parcels.returned(found.id)
     assert "one" in seen[-1]
     assert back is not None and (back[0].files, back[0].taken) == (1, False)
 
@@ -292,7 +295,7 @@ async def test_when_a_worker_dies_another_one_goes_on_in_a_copy_of_its_own(count
         victim.send(signal.SIGKILL)
         [found] = await ended(gen, [task])
         heard = await told(gen, task)
-        [first, _] = copies_told(transcript_of(await gen.store.events(task)))
+        [first, _] = copies_told(transcript_of(await gen.history.events(task)))
     assert found.status is Status.COMPLETED
     [anew] = [text for text in heard if text.startswith("You go on on another machine.")]
     assert str(victim.log) not in anew and "what you had changed in files before is not in it" in anew
@@ -322,7 +325,7 @@ async def test_a_worker_that_is_told_to_end_at_once_hands_over_what_was_done(cou
     ]
     assert not [each for each in found.evidence.warnings if "lost" in each]
     async with country.gen() as gen:
-        await gen.store.delete(task)
+        await components(gen).store.delete(task)
     taken = typed("task", "merge", task, cwd=country.folder, GEN_DATABASE_URL=country.url)
     assert (taken.code, (country.folder / "told3.txt").read_text()) == (0, "3\n")
 

@@ -19,7 +19,6 @@ from gencode.core.spec import TaskRequest
 from gencode.core.status import Status
 from gencode.core.task import Task
 from gencode.journal.store import TaskQuery
-from gencode.tasks.queries import spent_by
 from gencode.tasks.service import MessageKept
 from tests.fleet.driving import Fleet
 from tests.postgres import Postgres
@@ -88,13 +87,13 @@ async def check_spending(url: str, folder: Path, limit: int, spends: dict[str, i
         session = (await gen.ask("go").outcome()).agent_id
 
         async def all_ended() -> bool:
-            children = await gen.store.tasks(TaskQuery(parent=session))
+            children = await gen.history.tasks(TaskQuery(parent=session))
             return all(child.status.ended for child in children)
 
         await until(all_ended, "all agents have ended")
-        children = await gen.store.tasks(TaskQuery(parent=session))
+        children = await gen.history.tasks(TaskQuery(parent=session))
         assert {child.status for child in children} <= ENDED
-        spent = await spent_by(gen.store, session)
+        spent = await gen.history.spent(session)
         assert spent.tokens < limit + LARGEST
 
 
@@ -108,16 +107,16 @@ async def test_what_is_left_goes_along_with_a_task_that_outlives_its_sender(
         await machines(stack, url, tmp_path, 1)
         gen = await stack.enter_async_context(GenCode.open(tmp_path, model=model, settings=named))
         tasks = [(await gen.detach(TaskRequest("general-purpose", "look"))).agent_id for _ in range(2)]
-        found = [await gen.watch.ended(task, 60) for task in tasks]
+        found = [await gen.history.ended(task, 60) for task in tasks]
         assert [task.terms.budget.tokens for task in found] == [30_000, 30_000]
         assert [task.status for task in found] == [Status.LIMIT_REACHED] * 2
-        spent = [(await spent_by(gen.store, task)).tokens for task in tasks]
+        spent = [(await gen.history.spent(task)).tokens for task in tasks]
         assert all(22_000 <= tokens <= 38_000 for tokens in spent)
 
         with pytest.raises(MessageKept, match=r"The budget of 30,000 tokens .* is spent"):
             await gen.send(tasks[0], "more")
         assert await gen.find(tasks[0]) == found[0]
-        assert (await spent_by(gen.store, tasks[0])).tokens == spent[0]
+        assert (await gen.history.spent(tasks[0])).tokens == spent[0]
 
 
 async def test_what_an_agent_took_along_is_still_its_own_when_another_worker_goes_on_with_it(
@@ -143,7 +142,7 @@ async def test_what_an_agent_took_along_is_still_its_own_when_another_worker_goe
         async def sent() -> list[Task]:
             return [
                 each
-                for each in await gen.store.tasks(TaskQuery())
+                for each in await gen.history.tasks(TaskQuery())
                 if each.totals.turns and not each.conversation
             ]
 
@@ -152,7 +151,7 @@ async def test_what_an_agent_took_along_is_still_its_own_when_another_worker_goe
         first.send(signal.SIGKILL)
         outcome = await gen.outcome(turn)
         [agent] = await sent()
-        spent = await spent_by(gen.store, turn.id)
+        spent = await gen.history.spent(turn.id)
     assert (agent.status, agent.end.error, agent.result) == (Status.COMPLETED, None, "done")
     assert (outcome.status, outcome.result) == (Status.COMPLETED, "told")
     assert 40_000 <= spent.tokens <= 75_000
@@ -176,13 +175,13 @@ async def test_an_agent_on_a_worker_that_runs_out_gets_what_another_left_over(fl
         turn = await gen.start_turn("go")
 
         async def one_has_ended() -> bool:
-            tasks = [each for each in await gen.store.tasks(TaskQuery()) if each.agent == "Explore"]
-            return any(each.status.ended and gen.supervisor.find(each.id) is None for each in tasks)
+            tasks = [each for each in await gen.history.tasks(TaskQuery()) if each.agent == "Explore"]
+            return any(each.status.ended and gen.running.find(each.id) is None for each in tasks)
 
         await until(one_has_ended, "one has ended, and what it left came back")
         await until(gate.opened, "the other one goes on")
         outcome = await gen.outcome(turn)
-        [agent] = [each for each in await gen.store.tasks(TaskQuery()) if each.agent == "general-purpose"]
-        spent = await spent_by(gen.store, turn.id)
+        [agent] = [each for each in await gen.history.tasks(TaskQuery()) if each.agent == "general-purpose"]
+        spent = await gen.history.spent(turn.id)
     assert (agent.status, agent.totals.turns, outcome.result) == (Status.COMPLETED, 6, "done")
     assert spent.tokens == 90_000

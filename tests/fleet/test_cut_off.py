@@ -34,7 +34,7 @@ async def test_the_commands_of_a_worker_that_is_cut_off_end_before_another_one_b
         assert (found.status, found.result) == (Status.COMPLETED, "done")
         told = beats.read_text().split()
         assert told == sorted(told) and told[-1] == "2"
-        messages = transcript_of(await gen.store.events(task))
+        messages = transcript_of(await gen.history.events(task))
         results = [each for said in messages if isinstance(said, ToolMessage) for each in said.results]
         cut = "Interrupted: the worker that ran it died, was told to end, or could not reach the database."
         assert [(each.error, each.text.startswith(cut)) for each in results] == [(True, True), (False, False)]

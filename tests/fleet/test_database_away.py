@@ -9,6 +9,7 @@ import pytest
 
 from gencode import GenCode
 from gencode.agent.stop import Stop
+from gencode.app import components
 from gencode.core.errors import StoreTrouble, StoreUnavailable
 from gencode.core.events import Event, ProgressMade, TaskCreated
 from gencode.core.messages import ToolMessage, UserMessage
@@ -106,7 +107,7 @@ async def sending(fleet: Fleet, store: FleetStore) -> AsyncGenerator[tuple[GenCo
     model, settings = f"scripted:{fleet.folder}/script.json", {"allow": ["Task"]}
     try:
         async with GenCode.open(fleet.folder, model=model, settings=settings, store=store) as gen:
-            gen.processes.employ(FleetEngine(store, fleet.folder, {}, gen_home()))
+            components(gen).processes.employ(FleetEngine(store, fleet.folder, {}, gen_home()))
             job = await gen.start_turn("go")
             await until(lambda: len(fleet.owners("running")) == 2, "the agent is at work")
             yield gen, job, gate
@@ -163,13 +164,13 @@ async def test_an_agent_that_may_be_queued_is_called_off_when_nobody_tries_any_m
     fleet.write({"main": [{"calls": [{"name": "Task", "input": SENT}]}, {"text": "main done"}]})
     model, settings = f"scripted:{fleet.folder}/script.json", {"allow": ["Task"]}
     async with GenCode.open(fleet.folder, model=model, settings=settings, store=store) as gen:
-        gen.processes.employ(FleetEngine(store, fleet.folder, {}, gen_home()))
+        components(gen).processes.employ(FleetEngine(store, fleet.folder, {}, gen_home()))
         job = await gen.start_turn("go")
         await until(lambda: len(fleet.rows("SELECT id FROM gen_task")) == 2, "the agent is queued")
         if away > 1:
             job.stop.stop(stop_cause("enough"))
         await gen.outcome(job)
-        [sub] = await gen.store.tasks(TaskQuery(parent=job.id))
+        [sub] = await gen.history.tasks(TaskQuery(parent=job.id))
         assert (sub.status, sub.end.reason) == (Status.CANCELLED, CUT_SHORT.reason)
     await store.close()
 
@@ -216,7 +217,7 @@ async def test_the_result_of_an_agent_that_could_not_be_followed_any_more_comes_
         )
         store.silent = ""
         gate.open()
-        await gen.watch.ended(sub, PATIENCE)
+        await gen.history.ended(sub, PATIENCE)
         again = await gen.outcome(await gen.start_turn("next", job.id))
         said = [
             reported(each.text)
@@ -235,7 +236,7 @@ async def opened(fleet: Fleet, store: FleetStore) -> AsyncGenerator[GenCode]:
         async with GenCode.open(
             fleet.folder, model=f"scripted:{fleet.folder}/script.json", store=store
         ) as gen:
-            gen.processes.employ(FleetEngine(store, fleet.folder, {}, gen_home()))
+            components(gen).processes.employ(FleetEngine(store, fleet.folder, {}, gen_home()))
             yield gen
     finally:
         await store.close()
@@ -247,7 +248,7 @@ async def test_what_nobody_waits_for_is_queued_too_when_the_database_is_there_ag
         listener = gen.listen()
         fleet.postgres.stop()
         try:
-            giving = asyncio.ensure_future(gen.work.detach(TaskRequest("Explore", "look")))
+            giving = asyncio.ensure_future(components(gen).work.detach(TaskRequest("Explore", "look")))
             await asyncio.wait_for(told(listener, watch.QUEUES), PATIENCE)
         finally:
             fleet.postgres.start()
@@ -261,8 +262,8 @@ async def test_a_task_is_woken_once_when_the_database_is_there_again(fleet: Flee
         [task] = await submit(gen, 1, "Explore")
         await ended(gen, [task])
         store.late = 2
-        await gen.work.detach(TaskRequest("", "again", resume=task, background=True))
-        found = await gen.watch.ended(task, PATIENCE)
+        await components(gen).work.detach(TaskRequest("", "again", resume=task, background=True))
+        found = await gen.history.ended(task, PATIENCE)
         assert (found.result, found.totals.turns, store.late) == ("done again", 2, 0)
 
 
@@ -273,9 +274,9 @@ async def test_a_task_of_which_nobody_knows_whether_it_was_woken_is_not_woken_ag
         await ended(gen, [task])
         store.muted = True
         with pytest.raises(StoreTrouble, match=f"Whether task {task} was queued before that is not known"):
-            await gen.work.detach(TaskRequest("", "again", resume=task, background=True))
+            await components(gen).work.detach(TaskRequest("", "again", resume=task, background=True))
         store.muted = False
-        found = await gen.watch.ended(task, PATIENCE)
+        found = await gen.history.ended(task, PATIENCE)
         assert (found.result, found.totals.turns) == ("done again", 2)
 
 
@@ -285,14 +286,14 @@ async def test_an_agent_whose_sender_is_stopped_while_the_database_is_away_is_ca
     store = await FleetStore.open(fleet.url, patience=HASTE)
     async with sending(fleet, store) as (gen, job, _):
         [sub] = [each.agent_id for each in await gen.tasks(job.id)]
-        remote = gen.supervisor.find(sub)
+        remote = gen.running.find(sub)
         assert isinstance(remote, RemoteTask)
         fleet.postgres.stop()
         try:
             await remote.halt(stop_cause("enough"))
             await remote.wait(PATIENCE)
-            assert gen.supervisor.find(sub) is None
+            assert gen.running.find(sub) is None
         finally:
             fleet.postgres.start()
-        found = await gen.watch.ended(sub, PATIENCE)
+        found = await gen.history.ended(sub, PATIENCE)
         assert (found.status, found.result) == (Status.CANCELLED, "")

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from gencode import GenCode
+from gencode.app import components
 from gencode.core.events import TaskCreated, TaskStarted
 from gencode.core.messages import Message, UserMessage
 from gencode.core.status import PARENT_GONE, EndReason, Status
@@ -92,10 +93,10 @@ async def test_what_nobody_waits_for_any_more_is_interrupted_and_can_go_on(fleet
     async with fleet.open() as gen:
         found = await gen.find(task)
         assert (found.status, found.end.reason) == (Status.INTERRUPTED, EndReason.PARENT_GONE)
-        assert not [each for each in await gen.store.events(task) if isinstance(each.fact, TaskStarted)]
-        told = transcript_of(await gen.store.events(session))
+        assert not [each for each in await gen.history.events(task) if isinstance(each.fact, TaskStarted)]
+        told = transcript_of(await gen.history.events(session))
         outcome = await gen.resume(task, "begin after all")
-        messages = transcript_of(await gen.store.events(task))
+        messages = transcript_of(await gen.history.events(task))
     assert deliveries(told) == [
         (f"[The background task {task} of Explore ended as interrupted: {PARENT_GONE}]\n(no output)", (task,))
     ]
@@ -120,7 +121,7 @@ async def test_who_goes_on_with_the_conversation_gets_what_the_agent_comes_to(fl
     _, err = again.communicate(timeout=PATIENCE)
     assert again.returncode == 0, err
     async with fleet.open() as gen:
-        told = transcript_of(await gen.store.events(session))
+        told = transcript_of(await gen.history.events(session))
     assert deliveries(told) == [(f"[The background task {task} of Explore has finished]\nfound it", (task,))]
 
 
@@ -172,13 +173,13 @@ async def test_what_a_conversation_at_rest_has_out_works_on_when_its_process_is_
     )
     assert again.code == 0, again.err
     async with fleet.open() as gen:
-        told = transcript_of(await gen.store.events(session))
+        told = transcript_of(await gen.history.events(session))
     assert deliveries(told) == [(f"[The background task {task} of Explore has finished]\nfound it", (task,))]
 
 
 async def test_a_sender_that_stood_still_past_its_lease_is_only_gone_after_a_while(fleet: Fleet) -> None:
     async with fleet.open() as gen:
-        store = gen.store
+        store = components(gen).store
         assert isinstance(store, FleetStore)
         task = (await store.create(TaskCreated(agent="main"), "nobody-who-renews")).task
         gone: list[tuple[bool, bool]] = []

@@ -40,7 +40,7 @@ async def test_a_call_that_a_killed_worker_had_begun_is_reported_and_not_done_ag
         first, _ = await fleet.busy()
         first.send(signal.SIGKILL)
         [found] = await ended(gen, [task])
-        messages = transcript_of(await gen.store.events(task))
+        messages = transcript_of(await gen.history.events(task))
     assert (found.status, found.result) == (Status.COMPLETED, "done")
     [result] = [each for said in messages if isinstance(said, ToolMessage) for each in said.results]
     assert (result.error, result.text.startswith(CUT)) == (True, True)
@@ -114,14 +114,14 @@ async def test_work_goes_on_when_all_sessions_were_ended_and_the_database_was_re
         assert [(task.status, task.result) for task in found] == [(Status.COMPLETED, "done")] * TASKS
         for task in tasks:
             runs(await check_journal(gen, task))
-        assert await asyncio.gather(*following) == [await gen.store.events(task) for task in tasks]
+        assert await asyncio.gather(*following) == [await gen.history.events(task) for task in tasks]
         more = await submit(gen, 2)
         assert {task.status for task in await ended(gen, more)} == {Status.COMPLETED}
 
 
 async def followed(gen: GenCode, task: str) -> list[Event]:
     """What somebody hears who follows a task to its end."""
-    return [event async for event in gen.watch.events(task)]
+    return [event async for event in gen.history.follow(task)]
 
 
 async def test_tasks_that_are_missing_from_the_queue_are_put_back(fleet: Fleet) -> None:

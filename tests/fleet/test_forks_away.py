@@ -17,7 +17,6 @@ from gencode.core.status import Status
 from gencode.core.task import Task
 from gencode.journal.store import TaskQuery
 from gencode.tasks.fork import Fork
-from gencode.tasks.queries import spent_by
 from gencode.workspaces.worktrees.leftovers import leftovers
 from tests.fleet.conftest import PATIENT
 from tests.fleet.country import Country, call, detached, results, said, says, told
@@ -101,7 +100,7 @@ async def test_a_fork_at_an_early_fact_has_nothing_of_what_came_later_and_says_s
 ) -> None:
     first = await two_written(country)
     async with country.gen() as gen:
-        facts = await gen.store.events(first)
+        facts = await gen.history.events(first)
         answered = next(
             event.seq or 0
             for event in facts
@@ -109,8 +108,8 @@ async def test_a_fork_at_an_early_fact_has_nothing_of_what_came_later_and_says_s
         )
         request = TaskRequest("", "another way")
         country.write({"*": [{"text": "before"}, *said(call("LS", path=".")), {"text": "done"}]})
-        early, words = await gen.work.fork_detached(first, Fork(answered - 1), request)
-        late, _ = await gen.work.fork_detached(first, Fork(answered), request)
+        early, words = await gen.detach_fork(first, Fork(answered - 1), request)
+        late, _ = await gen.detach_fork(first, Fork(answered), request)
         found = await ended(gen, [early, late])
         assert [(each.status, each.end.error) for each in found] == [(Status.COMPLETED, None)] * 2
         seen = [(await results(gen, each.id))[-1] for each in found]
@@ -129,11 +128,11 @@ async def test_a_fork_that_changes_nothing_more_offers_nothing(country: Country)
     first = await two_written(country)
     country.write(says(call("Read", file_path="two.txt")))
     async with country.gen() as gen:
-        task, _ = await gen.work.fork_detached(first, Fork(), TaskRequest("", "only look"))
+        task, _ = await gen.detach_fork(first, Fork(), TaskRequest("", "only look"))
         [found] = await ended(gen, [task])
         waiting = [each for each in country.doctor() if task in each]
         left = [each.path for each in await leftovers(country.workers[0].log)]
-        more, _ = await gen.work.fork_detached(task, Fork(), TaskRequest("", "look again"))
+        more, _ = await gen.detach_fork(task, Fork(), TaskRequest("", "look again"))
         [again] = await ended(gen, [more])
         seen = await results(gen, more)
     assert found.result == "done\n\n[It changed nothing more than the task it is a fork of.]"
@@ -150,7 +149,7 @@ async def test_a_fork_of_a_task_that_still_runs_begins_as_that_one_was_sent(
         first = await detached(gen)
         await until(lambda: heard_all(gen, first), "it is told where it is")
         country.write(says(call("LS", path=".")))
-        task, words = await gen.work.fork_detached(first, Fork(), TaskRequest("", "another way"))
+        task, words = await gen.detach_fork(first, Fork(), TaskRequest("", "another way"))
         [found] = await ended(gen, [task])
         seen = await results(gen, task)
         await gen.stop(first)
@@ -184,7 +183,7 @@ async def test_what_cannot_be_named_from_another_machine_is_said(country: Countr
             with pytest.raises(UserMistake, match="let a worker run the fork: gen task fork"):
                 await gen.fork(first, "again")
             with pytest.raises(UserMistake, match="has no fact 999"):
-                await gen.work.fork_detached(first, Fork(999), TaskRequest("", "again"))
+                await gen.detach_fork(first, Fork(999), TaskRequest("", "again"))
         wider = fork(country, tmp_path, first, "again", "--background", "--permission-mode", "dontAsk")
     assert (wider.code, "leave --permission-mode" in wider.err) == (2, True)
 
@@ -245,11 +244,11 @@ async def test_a_fork_on_a_worker_counts_in_a_budget_while_its_conversation_is_a
     country: Country,
 ) -> None:
     async with talking(country, max_tokens_total=300_000, max_spawns=2) as (gen, first):
-        task, _ = await gen.work.fork_detached(first.id, Fork(), TaskRequest("", "another way"))
+        task, _ = await gen.detach_fork(first.id, Fork(), TaskRequest("", "another way"))
         [found] = await ended(gen, [task])
-        talk = await gen.store.task(first.parent or "")
+        talk = await gen.history.task(first.parent or "")
         with pytest.raises(UserMistake, match="The budget of 2 agents of the session is spent"):
-            await gen.work.fork_detached(first.id, Fork(), TaskRequest("", "one too many"))
+            await gen.detach_fork(first.id, Fork(), TaskRequest("", "one too many"))
     assert (found.status, found.end.error, found.result) == (Status.COMPLETED, None, "found more")
     assert talk is not None and not talk.status.ended
 
@@ -273,26 +272,26 @@ async def test_a_worker_knows_of_the_budget_that_only_its_sender_was_told(
     country.write({"main": [sends, {"text": "told", "usage": costs}], "*": [found, *[look] * 9, found]})
     async with country.gen(max_tokens_total=before) as gen:
         talk = (await gen.ask("go").outcome()).agent_id
-        [first] = await gen.store.tasks(TaskQuery(parent=talk))
+        [first] = await gen.history.tasks(TaskQuery(parent=talk))
     async with country.gen(max_tokens_total=now) as gen:
         task = first.id
         if how == "fork":
-            task, _ = await gen.work.fork_detached(task, Fork(), TaskRequest("", "another way"))
+            task, _ = await gen.detach_fork(task, Fork(), TaskRequest("", "another way"))
         else:
             await gen.detach(TaskRequest("", "more", resume=task))
         await until(lambda: has_ended(gen, task, first.seq), "it has ended")
         [after] = await ended(gen, [task])
-        assert (after.status, (await spent_by(gen.store, talk)).tokens) == (status, spent)
+        assert (after.status, (await gen.history.spent(talk)).tokens) == (status, spent)
 
 
 async def has_ended(gen: GenCode, task: str, before: int) -> bool:
     """Whether a task has ended with more facts than it had, if it is the same."""
-    found = await gen.store.task(task)
+    found = await gen.history.task(task)
     return found is not None and found.status.ended and (found.created.forked != "" or found.seq > before)
 
 
 async def ended_below(gen: GenCode) -> list[Task]:
     """The agents that have ended of conversations that are led here."""
-    talks = [live.id for live in gen.supervisor if live.task.conversation and live.task.totals.turns == 1]
-    found = [each for talk in talks for each in await gen.store.tasks(TaskQuery(parent=talk))]
+    talks = [live.id for live in gen.running if live.task.conversation and live.task.totals.turns == 1]
+    found = [each for talk in talks for each in await gen.history.tasks(TaskQuery(parent=talk))]
     return [each for each in found if each.status.ended]

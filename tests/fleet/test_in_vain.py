@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from gencode import GenCode
+from gencode.app import components
 from gencode.core.events import MessageAdded, TaskEnded, TaskStarted
 from gencode.core.spec import TaskRequest
 from gencode.core.status import Status
@@ -116,7 +117,7 @@ async def test_a_worker_ends_what_no_worker_takes_and_nobody_waits_for(
         assert await watching.pass_by(1) == [new]
         facts = [type(event.fact) for event in await store.events(new)]
         assert facts[1:] == [TaskEnded, TaskStarted, MessageAdded, MessageAdded, TaskEnded]
-        assert (await gen.watch.task(new)).end.error == found.end.error
+        assert (await gen.history.current(new)).end.error == found.end.error
 
 
 async def test_what_nobody_waits_for_is_left_to_workers_that_come_by_day_and_is_stuck_meanwhile(
@@ -175,15 +176,15 @@ async def test_a_task_that_cannot_be_read_is_not_taken_again_and_again_to_be_end
 async def test_what_a_worker_has_or_has_done_is_not_ended_for_it(narrow: Fleet) -> None:
     async with narrow.open() as gen:
         [done] = await ended(gen, await submit(gen, 1, "Plan"))
-        assert not await close_unclaimed(gen.store, done.id, "no worker took it")
+        assert not await close_unclaimed(components(gen).store, done.id, "no worker took it")
         [held] = await submit(gen, 1, "Explore")
-        lease = await gen.store.take(held, "a worker")
-        assert not await close_unclaimed(gen.store, held, "no worker took it")
-        await gen.store.append(lease, [TaskStarted()])
-        await gen.store.release(lease)
-        assert await close_unclaimed(gen.store, held, "no worker took it")
-        assert not await close_unclaimed(gen.store, held, "no worker took it")
-        now = await gen.watch.task(held)
-        assert await gen.watch.task(done.id) == done
+        lease = await components(gen).store.take(held, "a worker")
+        assert not await close_unclaimed(components(gen).store, held, "no worker took it")
+        await components(gen).store.append(lease, [TaskStarted()])
+        await components(gen).store.release(lease)
+        assert await close_unclaimed(components(gen).store, held, "no worker took it")
+        assert not await close_unclaimed(components(gen).store, held, "no worker took it")
+        now = await gen.history.current(held)
+        assert await gen.history.current(done.id) == done
     why = f"no worker took it. To go on with it after that: gen task resume {held} 'go on'"
     assert (now.status, now.end.error) == (Status.TIMED_OUT, why)

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from gencode import GenCode
+from gencode.app import components
 from gencode.core.errors import UserMistake
 from gencode.core.spec import TaskRequest
 from gencode.core.status import Status
@@ -108,10 +109,12 @@ async def test_a_fork_of_a_task_in_a_worktree_here_begins_with_its_work(country:
         (tree / "left.txt").write_text("not committed\n")
         (tree / ".env").write_text("KEY=1\n")
         country.write(wrote("two.txt"))
-        task, words = await app.work.fork_detached(first["agentId"], Fork(), TaskRequest("", "another way"))
+        task, words = await components(app).work.fork_detached(
+            first["agentId"], Fork(), TaskRequest("", "another way")
+        )
         [found] = await ended(app, [task])
         seen, heard = await results(app, task), await told(app, task)
-        early, early_words = await app.work.fork_detached(
+        early, early_words = await components(app).work.fork_detached(
             first["agentId"], Fork(3), TaskRequest("", "before")
         )
         [before] = await ended(app, [early])
@@ -146,7 +149,9 @@ async def test_a_fork_of_it_and_an_isolated_fork_of_another_one_are_isolated(cou
         [plain] = await ended(app, [(await app.detach(TaskRequest("general-purpose", "look"))).agent_id])
         country.write(wrote("two.txt"))
         asked = TaskRequest("", "another way", isolation="worktree")
-        forks = [(await app.work.fork_detached(task.id, Fork(), asked))[0] for task in (first, plain)]
+        forks = [
+            (await components(app).work.fork_detached(task.id, Fork(), asked))[0] for task in (first, plain)
+        ]
         found = await ended(app, forks)
         seen = [(await results(app, each.id))[-2] for each in found]
     assert [(each.status, each.created.isolated) for each in (*found, plain)] == [

@@ -152,7 +152,7 @@ async def test_a_server_that_an_agent_of_the_project_brings_is_started_after_a_p
     abroad.write(says(call("mcp__own__start"), call("mcp__own__look", message="note.txt")))
     _, [unasked, missing] = await abroad.sent("keeper", permission_mode="dontAsk")
     assert unasked.startswith("Refused: this needs approval, and nobody can approve it in this run.")
-    assert "The MCP server own was not started: how it is started was not approved" in missing
+    assert "The MCP server own was not started: the way it is started is not approved yet" in missing
     assert not abroad.log("own").exists()
     person = Saying(Answer(True))
     async with abroad.gen(background_questions=True, asker=QuestionDesk(person)) as gen:

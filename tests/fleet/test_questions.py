@@ -199,11 +199,11 @@ async def test_the_question_of_a_worker_that_died_disappears(fleet: Fleet) -> No
     async with sitting(fleet, model, person) as gen:
         await sent(gen)
         await until(lambda: len(person.waiting()) == 1, "it is asked")
-        [waiting] = await gen.store.questions.waiting("")
+        [waiting] = await gen.questions.waiting("")
         first.send(signal.SIGKILL)
         await until(lambda: not person.waiting(), "nobody asks it any more")
         with pytest.raises(UserMistake, match="is not pending any more"):
-            await gen.store.questions.answer(waiting.number, Answer(True), "me")
+            await gen.questions.answer(waiting.number, Answer(True), "me")
 
 
 async def test_an_agent_that_waits_for_a_person_keeps_nobody_from_working(fleet: Fleet) -> None:

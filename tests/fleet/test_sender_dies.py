@@ -58,7 +58,7 @@ async def test_what_its_agent_came_to_before_it_went_on_or_meanwhile_is_told_onc
         again = command("-p", "go on", "--resume", session, "--model", model, cwd=folder, **where)
         assert again.code == 0, again.err
     async with standing.open() as gen:
-        told = transcript_of(await gen.store.events(session))
+        told = transcript_of(await gen.history.events(session))
         assert (await gen.find(task)).status is Status.COMPLETED
     (answers,) = [each for each in told if isinstance(each, ToolMessage)]
     assert f"Task {task} of {agent} " in answers.results[0].text
@@ -79,8 +79,8 @@ async def test_who_waits_for_an_agent_goes_on_waiting_when_another_worker_takes_
         first, _ = await fleet.busy()
         first.send(signal.SIGKILL)
         outcome = await gen.outcome(turn)
-        told = transcript_of(await gen.store.events(turn.id))
-        events = await gen.store.events(task)
+        told = transcript_of(await gen.history.events(turn.id))
+        events = await gen.history.events(task)
     (answers,) = [each for each in told if isinstance(each, ToolMessage)]
     assert (outcome.result, [reported(each.text) for each in answers.results]) == ("all", ["found it"])
     assert runs(events) == 2
@@ -92,7 +92,7 @@ async def test_who_speaks_to_a_task_without_budget_is_told_so(standing: Fleet) -
     async with standing.open() as gen:
         budget = Budget(turns=1)
         task = (await gen.detach(TaskRequest("Bash", "look", budget=budget))).agent_id
-        ended = await gen.watch.ended(task, 60)
+        ended = await gen.history.ended(task, 60)
     assert ended.status is Status.LIMIT_REACHED
     said = command("task", "send", task, "and now?", cwd=standing.folder, **where)
     assert (said.code, said.out) == (1, "")

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from gencode.app import components
 from gencode.core.errors import UserMistake
 from gencode.core.events import Event, TaskCreated
 from gencode.core.spec import TaskRequest
@@ -84,10 +85,11 @@ async def test_a_command_finds_the_copy_at_the_name_of_the_folder_that_was_sent(
         [found] = await ended(gen, [await detached(gen)])
         seen = await results(gen, found.id)
         heard = await told(gen, found.id)
-        assert isinstance(gen.store, FleetStore)
-        back = await gen.store.parcels.returned(found.id)
+        shared = components(gen).store
+        assert isinstance(shared, FleetStore)
+        back = await shared.parcels.returned(found.id)
         assert back is not None and back[0].files == 1
-        await gen.store.parcels.taken(found.id, back[0].commit)
+        await shared.parcels.taken(found.id, back[0].commit)
     assert f"commands take names that begin with {there}/" in heard[1]
     assert [text.splitlines()[0] for text in seen[:2]] == ["b", there]
     assert "Read-only file system" in seen[2]
@@ -121,12 +123,13 @@ async def test_what_an_agent_of_an_agent_changed_comes_home_and_every_name_and_r
         task = (await gen.detach(TaskRequest("mason", "work"))).agent_id
         [found] = await ended(gen, [task])
         seen = await results(gen, found.id)
-        [child] = await children(gen.store, found.id)
+        [child] = await children(components(gen).store, found.id)
         below = await results(gen, child.id)
         heard = await told(gen, child.id)
-        assert isinstance(gen.store, FleetStore)
-        back = await gen.store.parcels.returned(found.id)
-        sent = await gen.store.parcels.returned(child.id)
+        shared = components(gen).store
+        assert isinstance(shared, FleetStore)
+        back = await shared.parcels.returned(found.id)
+        sent = await shared.parcels.returned(child.id)
     assert (found.status, child.status) == (Status.COMPLETED, Status.COMPLETED), (found, child)
     assert "first" in below[0] and below[1].startswith("Created")
     assert ["the rule" in text for text in below[2:]] == [True, True]

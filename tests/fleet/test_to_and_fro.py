@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from gencode import GenCode, Outcome
+from gencode.app import components
 from gencode.core.spec import TaskRequest
 from gencode.core.status import Status
 from gencode.journal.dispatch import SharedJournal
@@ -69,15 +70,16 @@ async def forks(country: Country, task: str) -> list[set[str]]:
     writes(country, "four.txt")
     async with country.gen() as app:
         near = await app.fork(task, "another way")
-        far, _ = await app.work.fork_detached(task, Fork(), TaskRequest("", "another way"))
+        far, _ = await components(app).work.fork_detached(task, Fork(), TaskRequest("", "another way"))
         found = [await app.find(near.agent_id), *await ended(app, [far])]
         assert [(each.status, each.end.error) for each in found] == [(Status.COMPLETED, None)] * 2
         return [await seen(app, each.id) for each in found]
 
 
 async def came_back(app: GenCode, task: str) -> ReturnedChanges:
-    assert isinstance(app.store, SharedJournal)
-    found = await app.store.parcels.returned(task)
+    shared = components(app).store
+    assert isinstance(shared, SharedJournal)
+    found = await shared.parcels.returned(task)
     assert found is not None
     return found[0]
 

@@ -10,6 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from gencode import GenCode
+from gencode.app import components
 from gencode.core.budget import Budget
 from gencode.core.errors import StoreUnavailable, UserMistake
 from gencode.core.events import MessageAdded, PassingFact, ProgressMade, TaskEnded, TaskQueued, TaskStarted
@@ -50,13 +51,13 @@ async def gen(empty: Fleet) -> AsyncIterator[GenCode]:
 
 async def answered(gen: GenCode, task: str, text: str) -> None:
     """What a worker writes that begins with a task and comes to its end."""
-    lease = await gen.store.take(task, "a worker")
+    lease = await components(gen).store.take(task, "a worker")
     facts = (
         TaskStarted(),
         MessageAdded(AssistantMessage(text)),
         TaskEnded(Status.COMPLETED, text, reason=EndReason.FINISHED),
     )
-    await gen.store.append(lease, facts, last=True)
+    await components(gen).store.append(lease, facts, last=True)
 
 
 async def woken(gen: GenCode) -> str:
@@ -68,7 +69,7 @@ async def woken(gen: GenCode) -> str:
 
 
 async def heard(gen: GenCode, task: str) -> list[str]:
-    said = transcript_of(await gen.store.events(task))
+    said = transcript_of(await gen.history.events(task))
     return [each.text for each in said if isinstance(each, UserMessage) and each.sender == "user"]
 
 
@@ -76,10 +77,10 @@ async def test_what_a_task_is_told_is_heard_once_also_when_no_worker_came_in_tim
     fleet.write({"*": [{"text": "done"}]})
     async with fleet.open() as gen:
         [task] = await submit(gen, 1, "Explore")
-        assert await close_unclaimed(gen.store, task, "nobody came")
+        assert await close_unclaimed(components(gen).store, task, "nobody came")
         for words in ("again", "thrice"):
             await gen.detach(TaskRequest("", words, resume=task, background=True))
-            assert await close_unclaimed(gen.store, task, "nobody came")
+            assert await close_unclaimed(components(gen).store, task, "nobody came")
         await gen.detach(TaskRequest("", "at last", resume=task, background=True))
         fleet.start(1)
         [found] = await ended(gen, [task])
@@ -90,9 +91,9 @@ async def test_what_a_task_is_told_is_heard_once_also_when_no_worker_came_in_tim
 async def left_in_line(gen: GenCode) -> str:
     """A task that was woken, and whose worker died while others were at work there."""
     task = await woken(gen)
-    lease = await gen.store.take(task, "a worker")
-    await gen.store.append(lease, [TaskQueued(), MessageAdded(UserMessage("again"))])
-    await gen.store.release(lease)
+    lease = await components(gen).store.take(task, "a worker")
+    await components(gen).store.append(lease, [TaskQueued(), MessageAdded(UserMessage("again"))])
+    await components(gen).store.release(lease)
     return task
 
 
@@ -121,11 +122,11 @@ async def test_a_task_that_was_woken_waits_like_a_new_one_wherever_one_looks(
         await gen.get(task),
         *(
             each
-            for each in await gen.records.outcomes(await gen.store.tasks(TaskQuery()))
+            for each in await gen.history.outcomes(await gen.history.tasks(TaskQuery()))
             if each.agent_id == task
         ),
-        await gen.delegation.look(task, 0.0),
-        await gen.records.get(await gen.watch.ended(task, 0.0)),
+        await components(gen).delegation.look(task, 0.0),
+        await gen.history.outcome(await gen.history.ended(task, 0.0)),
     ]
     assert len(seen) == 4
     assert {(each.status, each.result, each.error) for each in seen} == {(Status.PENDING, "", None)}
@@ -136,8 +137,8 @@ async def test_a_task_that_was_woken_waits_like_a_new_one_wherever_one_looks(
 
     empty.rows("UPDATE gen_task SET ended_at = '2001-01-01T00:00:00.000000Z' WHERE ended_at IS NOT NULL")
     query = TaskQuery(ended_after=stamp(datetime.now(UTC)))
-    assert task in [each.id for each in await gen.store.tasks(query)]
-    assert await gen.store.tasks(replace(query, statuses=(Status.COMPLETED,))) == []
+    assert task in [each.id for each in await gen.history.tasks(query)]
+    assert await gen.history.tasks(replace(query, statuses=(Status.COMPLETED,))) == []
     for words in (("list",), ("show", task), ("output", task, "--no-block")):
         out, err = await command(*words)
         assert NOBODY in out + err and ("old" in out) == (words[0] == "show"), (words, out, err)
@@ -160,12 +161,12 @@ async def test_a_task_that_was_woken_can_be_stopped_before_a_worker_begins_and_k
     gen: GenCode,
 ) -> None:
     task = await woken(gen)
-    stops = await gen.reach.stop(task, stop_cause("a person stopped it"))
+    stops = await components(gen).reach.stop(task, stop_cause("a person stopped it"))
     assert [each.id for each in stops.hit] == [task]
     assert (stops.task.status, stops.task.result) == (Status.CANCELLED, "old")
     assert (await heard(gen, task))[-1] == "again"
-    found = await gen.store.task(task)
-    assert (await gen.watch.task(task), await gen.watch.ended(task)) == (found, found)
+    found = await gen.history.task(task)
+    assert (await gen.history.current(task), await gen.history.ended(task)) == (found, found)
 
 
 async def test_a_worker_that_refuses_a_task_keeps_what_it_was_told(
@@ -181,14 +182,14 @@ async def test_a_worker_that_refuses_a_task_keeps_what_it_was_told(
     )
     await Worker(store, Shape(1, tmp_path, tmp_path / "home", agents=("Explore",))).run(task)
     await store.close()
-    assert (await gen.watch.task(task)).status is Status.FAILED
+    assert (await gen.history.current(task)).status is Status.FAILED
     assert (await heard(gen, task))[-1] == "again"
 
 
 async def test_a_task_that_was_woken_is_not_taken_from_the_workers_with_other_words(gen: GenCode) -> None:
     task = await woken(gen)
     more = TaskRequest("", "something else", resume=task, background=True)
-    for go_on in (gen.detach(more), gen.work.resume(task, more)):
+    for go_on in (gen.detach(more), gen.start_resume(task, more)):
         with pytest.raises(UserMistake, match="was woken and waits for a worker; say more to it"):
             await go_on
 
@@ -230,16 +231,17 @@ async def test_the_budget_of_a_session_goes_along_with_a_task_that_a_worker_goes
     await answered(gen, task, "old")
     async with empty.open(max_tokens_total=8000) as bounded:
         await bounded.detach(TaskRequest("", "again", resume=task, background=True))
-        assert (await gen.watch.task(task)).status is Status.PENDING
-        assert isinstance(gen.store, FleetStore)
-        sent = await gen.store.dispatched(task)
+        assert (await gen.history.current(task)).status is Status.PENDING
+        shared = components(gen).store
+        assert isinstance(shared, FleetStore)
+        sent = await shared.dispatched(task)
         assert sent is not None and sent.order is not None
-        balance = await gen.store.ledger.balance(read_order(sent.order).handover.account)
+        balance = await components(gen).store.ledger.balance(read_order(sent.order).handover.account)
     assert balance is not None and balance.budget == Budget(tokens=8000)
 
 
 async def test_an_agent_may_be_woken_as_often_as_one_likes(gen: GenCode) -> None:
-    store = gen.store
+    store = components(gen).store
     assert isinstance(store, FleetStore)
     task = await woken(gen)
     for _ in range(MOST_TAKES):
@@ -249,4 +251,4 @@ async def test_an_agent_may_be_woken_as_often_as_one_likes(gen: GenCode) -> None
     assert found is not None and found.order is not None and found.takes > MOST_TAKES
     assert found.takes - read_order(found.order).takes == 0
     with pytest.raises(UserMistake, match="was woken and waits for a worker"):
-        await gen.watch.check_not_woken(await gen.find(task))
+        await components(gen).watch.check_not_woken(await gen.find(task))

@@ -1,5 +1,7 @@
 """Imports point one way, and what is heavy is not loaded before it is needed."""
 
+import re
+
 import pytest
 
 from tests.house.source import Module, exists, imports, package
@@ -27,12 +29,27 @@ ALLOWED: dict[str, set[str]] = {
     "api": {*_ALL, "wiring"} - {"app"},
     "wiring": _ALL - {"app"},
     "testing": {*_ALL, "testing"},
-    "interfaces": {*ROOMS, "settings", "places", "fleet", "app", "interfaces"},
+    "interfaces": {*ROOMS, "settings", "places", "fleet", "app", "interfaces"} - {"sessions", "web"},
     "__main__": {"core", "app", "interfaces"},
-    "__init__": {*ROOMS, "app"},
+    "__init__": {*ROOMS, "app", "api"},
 }
 WIRING = {"gencode.fleet.worker", "gencode.fleet.worker_folder"}
 """Put a worker together, as `app` does an open GenCode."""
+
+BEHIND_THE_API = {
+    "gencode.journal.event_bus",
+    "gencode.permissions.chain",
+    "gencode.tasks.crash_recovery",
+    "gencode.tasks.delegate",
+    "gencode.tasks.liveness",
+    "gencode.tasks.plan",
+    "gencode.tasks.records",
+    "gencode.tasks.service",
+    "gencode.tasks.start",
+    "gencode.tasks.supervisor",
+    "gencode.tasks.task_folders",
+}
+"""What an open GenCode is made of; interfaces reach it through the public API. Pyright checks `_parts`."""
 
 HEAVY: dict[str, tuple[str, ...]] = {
     "rich": ("gencode.interfaces",),
@@ -70,6 +87,24 @@ def test_imports_point_down(module: Module) -> None:
         not in {*(_ALL if module.name in WIRING else ALLOWED[module.room]), "__init__"}
     ]
     assert up == []
+
+
+def test_interfaces_use_the_public_api() -> None:
+    """What the terminal app needs, a program may have too."""
+    assert all(map(exists, BEHIND_THE_API))
+    behind = [
+        f"{module.name}:{each.line} imports {each.target}"
+        for module in package()
+        if module.room == "interfaces"
+        for each in imports(module)
+        if each.target in BEHIND_THE_API
+        or re.search(r"\bimport .*\bcomponents\b", line_of(module, each.line))
+    ]
+    assert behind == []
+
+
+def line_of(module: Module, line: int) -> str:
+    return module.text.splitlines()[line - 1]
 
 
 def test_only_the_entry_takes_names_from_the_package_itself() -> None:

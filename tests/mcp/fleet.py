@@ -9,7 +9,7 @@ from typing import Any
 from gencode.agent.toolbox import Tool, ToolOutput
 from gencode.core.messages import ToolCall
 from gencode.core.spec import AgentSpec
-from gencode.mcp.definition import ServerDefinition, of_settings
+from gencode.mcp.definition import ServerDefinition, servers_from_settings
 from gencode.mcp.server_tool import ServerTool
 from gencode.mcp.servers import McpServers
 from gencode.permissions.calls import Approval
@@ -62,7 +62,7 @@ class Fleet:
 
     async def open(self, environ: dict[str, str] | None = None, **table: dict[str, Any]) -> McpServers:
         """A session with these servers, each tried once."""
-        return await self.opened(of_settings(table, "settings.toml", users=True), environ)
+        return await self.opened(servers_from_settings(table, "settings.toml", users=True), environ)
 
     async def opened(
         self, definitions: Iterable[ServerDefinition], environ: dict[str, str] | None = None

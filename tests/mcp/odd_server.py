@@ -100,7 +100,7 @@ def call(name: str, arguments: Message, number: Any, token: Any) -> None:
             answer(number, text(json.dumps({"pid": os.getpid(), **arguments})))
 
 
-def hear(message: Message, told: Message) -> None:
+def receive(message: Message, told: Message) -> None:
     method, number = message.get("method"), message.get("id")
     params: Message = message.get("params", {})
     meta: Message = params.get("_meta", {})
@@ -140,7 +140,7 @@ def main() -> None:
         if "log" in told:
             with Path(told["log"]).open("a") as log:
                 log.write(line)
-        hear(json.loads(line), told)
+        receive(json.loads(line), told)
 
 
 if __name__ == "__main__":

@@ -68,7 +68,7 @@ async def test_one_question_is_for_one_call(fleet: Fleet) -> None:
     fleet.tell(tools=offer("one", "two", description="changed"))
     tools = box(await fleet.open(odd=table))
     await fleet.after_a_question(tools["mcp__odd__one"])
-    with pytest.raises(ToolError, match="A person has to approve it"):
+    with pytest.raises(ToolError, match="has to approve it"):
         await fleet.use(tools["mcp__odd__two"])
 
 
@@ -79,7 +79,7 @@ async def test_a_tool_that_changes_in_the_middle_of_a_session_is_not_used(fleet:
     fleet.tell(tools=[*offer("change"), *offer("one", description="Another.")])
     await fleet.use(before["mcp__odd__change"])
     assert await eventually(lambda: any(tool.doubt() for tool in box(servers).values()))
-    with pytest.raises(ToolError, match="one of the MCP server odd has changed since you were told about it"):
+    with pytest.raises(ToolError, match="one of the MCP server odd has changed"):
         await fleet.use(before["mcp__odd__one"])
 
 
@@ -99,7 +99,7 @@ async def test_a_server_that_would_be_started_differently_is_not_started(fleet: 
     assert servers.status()[0].state == "unapproved"
     tools = box(servers)
     assert list(tools) == ["mcp__odd__start"]
-    with pytest.raises(ToolError, match="how it is started has changed since it was approved"):
+    with pytest.raises(ToolError, match="started has changed since it was approved"):
         await fleet.use(tools["mcp__odd__start"])
     assert len(fleet.heard()) == heard
     assert "started" not in [path.name for path in fleet.folder.iterdir()]
@@ -179,7 +179,7 @@ async def test_two_sessions_note_beside_each_other(fleet: Fleet) -> None:
 
 async def test_a_damaged_file_is_told_of(fleet: Fleet) -> None:
     (fleet.home / FILE).write_text("[")
-    with pytest.raises(UserMistake, match="is not as GenCode writes it"):
+    with pytest.raises(UserMistake, match="is damaged"):
         McpServers(fleet.home, fleet.folder, ())
 
 

@@ -9,10 +9,10 @@ from gencode.core.errors import UserMistake
 from gencode.mcp.definition import (
     FoundServers,
     ServerDefinition,
-    gathered,
-    of_agent,
-    of_mcp_json,
-    of_settings,
+    all_definitions,
+    servers_from_mcp_json,
+    servers_from_settings,
+    servers_of_agent,
 )
 
 
@@ -31,7 +31,7 @@ def test_a_server_of_the_settings() -> None:
             "call_seconds": 5,
         },
     }
-    assert of_settings(table, "here", users=True) == (
+    assert servers_from_settings(table, "here", users=True) == (
         ServerDefinition("git", "here", "mcp-server-git", ("-r", "."), {"A": "b"}, "sub", reads=("git_*",)),
         ServerDefinition(
             "web",
@@ -45,62 +45,64 @@ def test_a_server_of_the_settings() -> None:
 
 def test_only_the_user_says_what_reads() -> None:
     table = {"git": {"command": "x", "reads": ["*"]}}
-    assert [each.reads for each in of_settings(table, "project", users=False)] == [()]
+    assert [each.reads for each in servers_from_settings(table, "project", users=False)] == [()]
 
 
 @pytest.mark.parametrize(
     ("table", "why"),
     [
-        ({}, "needs a command to be started, or a url"),
-        ({"command": "a", "url": "https://b.example"}, "and not both"),
+        ({}, "needs either a command or a url"),
+        ({"command": "a", "url": "https://b.example"}, "either a command or a url"),
         ({"comand": "a"}, "unknown field `comand`.*command"),
         ({"command": ["a"]}, "Expected `str`"),
         ({"command": "a", "args": "b"}, "Expected `array`"),
-        ({"command": "a", "env": {"A=B": "c"}}, "'?A=B'? is not the name of a variable"),
+        ({"command": "a", "env": {"A=B": "c"}}, "'?A=B'? is not a valid variable name"),
         ({"command": "a\0b"}, "NUL"),
         ({"command": "a", "type": "sse"}, "the type '?sse'? is not supported"),
         ({"url": "https://a.example", "type": "sse"}, "streamable HTTP"),
-        ({"url": "ftp://a.example"}, "not an http or https address"),
-        ({"url": "https://a.example/ b"}, "not an http or https address"),
-        ({"url": "https://[a"}, "is not an address"),
-        ({"url": "http://a.example/mcp"}, "needs an https address"),
-        ({"url": "http://127.0.0.1.evil.example/mcp"}, "needs an https address"),
-        ({"url": "https://u:p@a.example"}, "a password does not belong in the address"),
-        ({"url": "https://a.example", "headers": {"X": "a\r\nY: b"}}, "the header '?X'? cannot be sent"),
-        ({"url": "https://a.example", "headers": {"Host": "b"}}, "the header '?Host'? cannot be sent"),
-        ({"command": "a", "call_seconds": 0}, "seconds are more than 0"),
+        ({"url": "ftp://a.example"}, "not an http or https URL"),
+        ({"url": "https://a.example/ b"}, "not an http or https URL"),
+        ({"url": "https://[a"}, "is not a valid URL"),
+        ({"url": "http://a.example/mcp"}, "needs an https URL"),
+        ({"url": "http://127.0.0.1.evil.example/mcp"}, "needs an https URL"),
+        ({"url": "https://u:p@a.example"}, "user and password"),
+        ({"url": "https://a.example", "headers": {"X": "a\r\nY: b"}}, "the header '?X'? is not allowed"),
+        ({"url": "https://a.example", "headers": {"Host": "b"}}, "the header '?Host'? is not allowed"),
+        ({"command": "a", "call_seconds": 0}, "seconds must be more than 0"),
         ({"command": "a", "args": ["${{ secrets.X }}"]}, "only variables of the form"),
         ({"command": "a", "args": ["x"] * 300}, "more than 256 parts"),
     ],
 )
 def test_what_is_wrong_with_a_server_is_said(table: dict[str, Any], why: str) -> None:
     with pytest.raises(UserMistake, match=f"(?s)^The MCP server '?s'? in file.*{why}"):
-        of_settings({"s": table}, "file", users=True)
+        servers_from_settings({"s": table}, "file", users=True)
 
 
 def test_a_server_on_this_machine_needs_no_https() -> None:
     urls = ["http://localhost:1/mcp", "http://127.0.0.1:80", "http://[::1]:8080/x"]
-    found = of_settings({str(number): {"url": url} for number, url in enumerate(urls)}, "", users=True)
+    found = servers_from_settings(
+        {str(number): {"url": url} for number, url in enumerate(urls)}, "", users=True
+    )
     assert [each.kind for each in found] == ["http"] * 3
 
 
 def test_variables_are_filled_in_late() -> None:
-    (one,) = of_settings(
+    (one,) = servers_from_settings(
         {"s": {"command": "${HOME}/x", "args": ["${A:-b c}", "$A", "${A"], "env": {"T": "${T}"}}},
         "",
         users=True,
     )
-    filled = one.filled({"HOME": "/h", "T": "t"})
+    filled = one.with_variables({"HOME": "/h", "T": "t"})
     assert (filled.command, filled.args, filled.env) == ("/h/x", ("b c", "$A", "${A"), {"T": "t"})
     assert filled.digest != one.digest
     with pytest.raises(UserMistake, match="needs the variable HOME, which is not set"):
-        one.filled({})
+        one.with_variables({})
 
 
 def test_an_address_is_judged_after_it_was_filled_in() -> None:
-    (one,) = of_settings({"s": {"url": "${WHERE}"}}, "", users=True)
-    with pytest.raises(UserMistake, match="needs an https address"):
-        one.filled({"WHERE": "http://evil.example"})
+    (one,) = servers_from_settings({"s": {"url": "${WHERE}"}}, "", users=True)
+    with pytest.raises(UserMistake, match="needs an https URL"):
+        one.with_variables({"WHERE": "http://evil.example"})
 
 
 def test_the_file_of_other_products_is_read() -> None:
@@ -117,7 +119,7 @@ def test_the_file_of_other_products_is_read() -> None:
         "bad": {"type": "sse", "url": "https://x.example/sse"},
         "odd": 7,
     }
-    assert of_mcp_json(json.dumps({"mcpServers": servers}).encode(), ".mcp.json") == FoundServers(
+    assert servers_from_mcp_json(json.dumps({"mcpServers": servers}).encode(), ".mcp.json") == FoundServers(
         (
             ServerDefinition("one", ".mcp.json", "npx", ("-y", "x"), {"A": "1"}),
             ServerDefinition("two", ".mcp.json", url="https://x.example", call_seconds=5.0),
@@ -125,7 +127,7 @@ def test_the_file_of_other_products_is_read() -> None:
         ),
         (
             "The MCP server 'bad' in .mcp.json: the type 'sse' is not supported; "
-            "give the address of its streamable HTTP endpoint.",
+            "use the URL of its streamable HTTP endpoint.",
             "The MCP server 'odd' in .mcp.json is not an object with a command or a url.",
         ),
     )
@@ -134,21 +136,21 @@ def test_the_file_of_other_products_is_read() -> None:
 @pytest.mark.parametrize(
     ("content", "why"),
     [
-        (b"{", "is not JSON"),
-        (b"[" * 100_000, "is not JSON"),
-        (b"\xff", "is not JSON"),
+        (b"{", "is not valid JSON"),
+        (b"[" * 100_000, "is not valid JSON"),
+        (b"\xff", "is not valid JSON"),
         (b"[]", "has no object mcpServers"),
         (b" " * 300_000, "is larger than"),
     ],
 )
 def test_a_file_that_cannot_be_read_brings_nothing(content: bytes, why: str) -> None:
-    found = of_mcp_json(content, ".mcp.json")
+    found = servers_from_mcp_json(content, ".mcp.json")
     assert found.definitions == ()
     assert why in found.problems[0]
 
 
 def test_an_agents_file_names_servers_or_brings_its_own() -> None:
-    names, found = of_agent(("git", {"own": {"command": "x"}}, 7, {"bad": {}}), "agent.md")
+    names, found = servers_of_agent(("git", {"own": {"command": "x"}}, 7, {"bad": {}}), "agent.md")
     assert names == ("git",)
     assert found.definitions == (ServerDefinition("own", "agent.md", "x"),)
     assert len(found.problems) == 2
@@ -158,7 +160,7 @@ def test_servers_of_all_places_add_up_and_the_last_of_a_name_counts() -> None:
     file = json.dumps({"mcpServers": {"a": {"command": "1"}, "b": {"command": "2"}, "bad": {}}}).encode()
     tables = [("user", {"b": {"command": "3"}, "c": {"command": "4", "reads": ["x"]}}, True)]
     tables += [("project", {"c": {"command": "5", "reads": ["*"]}}, False)]
-    found = gathered(tables, {".mcp.json": file})
+    found = all_definitions(tables, {".mcp.json": file})
     assert found.definitions == (
         ServerDefinition("a", ".mcp.json", "1"),
         ServerDefinition("b", "user", "3"),

@@ -19,7 +19,7 @@ def stands(servers: McpServers) -> tuple[str, str]:
 @pytest.mark.parametrize(
     ("manner", "why"),
     [
-        ("garbage", f"it writes something else than MCP to its output: '{'x' * 500}'"),
+        ("garbage", f"its output is not MCP: '{'x' * 500}'"),
         ("endless line", "it wrote a line of more than 16,777,216 bytes"),
     ],
 )
@@ -30,14 +30,14 @@ async def test_what_is_not_mcp_ends_the_connection(fleet: Fleet, manner: str, wh
 
 async def test_a_server_that_never_gets_ready_is_given_up(fleet: Fleet) -> None:
     servers = await fleet.open(odd={**fleet.odd(manner="mute"), "startup_seconds": 0.2})
-    assert stands(servers) == ("down", "it did not get ready within 0.2 s")
+    assert stands(servers) == ("down", "it was not ready after 0.2 s")
 
 
 async def test_a_server_with_a_version_nobody_knows_is_not_asked_again(fleet: Fleet) -> None:
     servers = await fleet.open(odd=fleet.odd(version="1999-01-01"))
     state, why = stands(servers)
     assert state == "failed"
-    assert why.startswith("it uses the version '1999-01-01' of MCP; supported: 2026-07-28, 2025-11-25")
+    assert why.startswith("it uses MCP version '1999-01-01'; supported: 2026-07-28, 2025-11-25")
 
 
 async def test_of_ten_thousand_tools_only_the_first_are_taken(fleet: Fleet) -> None:

@@ -3,11 +3,12 @@
 import pytest
 
 from gencode import GenCode
+from gencode.app import components
 from gencode.core.messages import ToolMessage
 from gencode.core.questions import Answer, Question
 from gencode.core.task import transcript_of
 from gencode.mcp.approvals import ServerApprovals
-from gencode.mcp.definition import of_settings
+from gencode.mcp.definition import servers_from_settings
 from gencode.mcp.server import McpServer
 from gencode.mcp.server_tool import ServerToolFactory
 from gencode.mcp.servers import McpServers
@@ -51,7 +52,7 @@ async def told(
     )
     async with opened as gen:
         outcome = await gen.ask("go").outcome()
-        transcript = transcript_of(await gen.store.events(outcome.agent_id))
+        transcript = transcript_of(await gen.history.events(outcome.agent_id))
     answers = [message for message in transcript if isinstance(message, ToolMessage)]
     return [(result.text, result.error) for message in answers for result in message.results]
 
@@ -76,9 +77,9 @@ async def test_a_server_all_of_whose_tools_are_denied_is_not_started(fleet: Flee
     model = ScriptedProvider.of({"main": [DO_ONE, says("done")]})
     async with GenCode.open(fleet.folder, model=model, store=MemoryStore(), settings=denied) as gen:
         outcome = await gen.ask("go").outcome()
-        [_, _, answered, _] = transcript_of(await gen.store.events(outcome.agent_id))
-        assert await eventually(lambda: gen.servers.status()[1].state == "ready")
-        seen = [(each.name, each.state, each.why) for each in gen.servers.status()]
+        [_, _, answered, _] = transcript_of(await gen.history.events(outcome.agent_id))
+        assert await eventually(lambda: gen.mcp_servers.status()[1].state == "ready")
+        seen = [(each.name, each.state, each.why) for each in gen.mcp_servers.status()]
     assert isinstance(answered, ToolMessage)
     assert answered.results[0].text.startswith("There is no tool 'mcp__odd__one'")
     why = "the rule deny mcp__odd(*) denies all of its tools"
@@ -90,7 +91,7 @@ async def test_a_server_all_of_whose_tools_are_denied_is_not_started(fleet: Flee
     ("manner", "said"),
     [
         ("waits for nothing that ever is", "odd is still starting"),
-        ("dies", "odd does not work: it ended (Exit code 1), and its last output was: 'no such luck'"),
+        ("dies", "odd does not work: it exited (Exit code 1), and its last output was: 'no such luck'"),
     ],
 )
 async def test_a_call_of_a_tool_whose_server_is_not_ready_is_told_why(
@@ -100,9 +101,9 @@ async def test_a_call_of_a_tool_whose_server_is_not_ready_is_told_why(
     settings = {"mcp_servers": table, "permission_mode": "dontAsk"}
     model = ScriptedProvider.of({"main": [DO_ONE, says("done")]})
     async with GenCode.open(fleet.folder, model=model, store=MemoryStore(), settings=settings) as gen:
-        gen.servers.wait_at_most(0.0 if manner.startswith("waits") else None)
+        components(gen).servers.wait_at_most(0.0 if manner.startswith("waits") else None)
         outcome = await gen.ask("go").outcome()
-        [_, _, answered, _] = transcript_of(await gen.store.events(outcome.agent_id))
+        [_, _, answered, _] = transcript_of(await gen.history.events(outcome.agent_id))
     assert isinstance(answered, ToolMessage)
     assert said in answered.results[0].text
 
@@ -114,8 +115,8 @@ async def test_an_agent_waits_until_its_server_was_tried(fleet: Fleet) -> None:
     model = ScriptedProvider.of({"main": [DO_ONE, says("done")]})
     async with GenCode.open(fleet.folder, model=model, store=MemoryStore(), settings=settings) as gen:
         outcome = await gen.ask("go").outcome()
-        [_, _, answered, _] = transcript_of(await gen.store.events(outcome.agent_id))
-        assert gen.servers.reports() == [ServerReport("odd", "ready")]
+        [_, _, answered, _] = transcript_of(await gen.history.events(outcome.agent_id))
+        assert gen.mcp_servers.reports() == [ServerReport("odd", "ready")]
     assert isinstance(answered, ToolMessage)
     assert not answered.results[0].error
 
@@ -168,7 +169,7 @@ async def test_only_a_server_that_is_a_program_here_is_taken_to_share_the_files(
     servers = await fleet.open(odd=fleet.odd(tools=offer("one")))
     (near,) = servers.tools()
     table = {"far": {"url": "http://127.0.0.1:9/mcp"}}
-    (definition,) = of_settings(table, "settings.toml", users=True)
+    (definition,) = servers_from_settings(table, "settings.toml", users=True)
     server = McpServer(definition, fleet.folder, {}, lambda _: Commands(fleet.home / "state"))
     one = parse_tool(offer("one")[0])
     far = ServerToolFactory(ServerApprovals(fleet.home)).tool(server, one, "mcp__far__one", reads=False)

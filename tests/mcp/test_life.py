@@ -12,9 +12,10 @@ from gencode import __version__
 from gencode.agent.toolbox import ToolOutput
 from gencode.core.errors import ToolError
 from gencode.core.spec import AgentSpec, ToolChoice
-from gencode.mcp import client, server
-from gencode.mcp.definition import of_settings
+from gencode.mcp import client, server, stdio
+from gencode.mcp.definition import servers_from_settings
 from gencode.mcp.servers import McpServers
+from gencode.mcp.transport import BUG
 from tests.mcp.fleet import PLENTY, Fleet, box, offer
 from tests.sandbox.processes.living import alive, eventually, new_word
 
@@ -105,7 +106,7 @@ async def test_a_call_that_kills_its_server_is_an_error_and_the_server_comes_bac
     servers = await fleet.open(odd=fleet.odd(tools=tools))
     tool = box(servers)
     beside = asyncio.create_task(fleet.use(tool["mcp__odd__sleep"]))
-    with pytest.raises(ToolError, match=r"odd disconnected during the call: it ended \(Exit code 3\)"):
+    with pytest.raises(ToolError, match=r"odd disconnected during the call: it exited \(Exit code 3\)"):
         await fleet.use(tool["mcp__odd__crash"])
     with pytest.raises(ToolError, match="disconnected during the call"):
         await beside
@@ -125,7 +126,7 @@ async def test_servers_are_started_side_by_side(fleet: Fleet) -> None:
 
 async def test_nobody_waits_for_a_slow_server_longer_than_they_want(fleet: Fleet) -> None:
     servers = McpServers(
-        fleet.home, fleet.folder, of_settings({"odd": fleet.odd(manner="mute")}, "", users=True)
+        fleet.home, fleet.folder, servers_from_settings({"odd": fleet.odd(manner="mute")}, "", users=True)
     )
     servers.start()
     await servers.ready(0.01)
@@ -136,7 +137,9 @@ async def test_nobody_waits_for_a_slow_server_longer_than_they_want(fleet: Fleet
 
 async def test_an_agent_that_gets_no_tools_of_a_server_does_not_wait_for_it(fleet: Fleet) -> None:
     opens = fleet.folder / "opens"
-    definitions = of_settings({"odd": fleet.odd(manner=f"waits for {opens}")}, "settings.toml", users=True)
+    definitions = servers_from_settings(
+        {"odd": fleet.odd(manner=f"waits for {opens}")}, "settings.toml", users=True
+    )
     servers = McpServers(fleet.home, fleet.folder, definitions)
     servers.start()
     others = [ToolChoice(("Read",)), ToolChoice(("mcp__other__*",)), ToolChoice(deny=("mcp__odd",))]
@@ -158,7 +161,7 @@ async def test_while_a_server_is_down_its_tools_say_so_at_once(fleet: Fleet) -> 
     os.kill(first, signal.SIGKILL)
     assert await eventually(lambda: state(servers)[0] == "down")
     with pytest.raises(
-        ToolError, match=r"odd is not available: it ended \(Ended by signal 9.*being restarted"
+        ToolError, match=r"odd is not available: it exited \(Ended by signal 9.*will be restarted"
     ):
         await fleet.use(tool)
 
@@ -168,7 +171,7 @@ async def test_a_server_that_never_holds_is_left_alone(fleet: Fleet, monkeypatch
     monkeypatch.setattr(server, "MOST_FAILURES", 3)
     servers = await fleet.open(odd=fleet.odd(manner="dies"))
     assert await eventually(lambda: state(servers)[0] == "failed")
-    assert state(servers) == ("failed", "it ended (Exit code 1), and its last output was: 'no such luck'")
+    assert state(servers) == ("failed", "it exited (Exit code 1), and its last output was: 'no such luck'")
     assert len(fleet.heard()) == 3
 
 
@@ -180,12 +183,12 @@ async def test_what_cannot_be_started_is_not_tried_again(fleet: Fleet) -> None:
         off={"command": "true", "disabled": True},
     )
     assert {each.name: (each.state, each.why) for each in servers.status()} == {
-        "missing": ("failed", "there is no program 'no-such-program-here' on this machine"),
+        "missing": ("failed", "the program 'no-such-program-here' is not installed"),
         "nowhere": ("failed", "Nothing can be run in /no/such/folder: No such file or directory."),
         "unset": (
             "failed",
             "The MCP server unset needs the variable NO_SUCH_VARIABLE, which is not set; "
-            "set it, or write ${NO_SUCH_VARIABLE:-something}.",
+            "set it, or write ${NO_SUCH_VARIABLE:-default}.",
         ),
         "off": ("off", ""),
     }
@@ -252,14 +255,39 @@ async def test_a_server_gets_a_small_base_and_what_is_named_of_our_environment(f
     }
 
 
+async def test_a_bug_in_the_connection_is_logged_and_the_server_has_failed(
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def broken(_: client.McpClient) -> None:
+        raise KeyError("boom")
+
+    monkeypatch.setattr(server, "list_tools", broken)
+    servers = await fleet.open(odd=fleet.odd())
+    assert state(servers) == ("failed", BUG)
+    assert "KeyError: 'boom'" in caplog.text
+
+
+async def test_a_bug_in_the_reading_of_a_server_is_logged_and_the_connection_is_lost(
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def broken(_: bytes) -> None:
+        raise KeyError("boom")
+
+    monkeypatch.setattr(stdio, "decoded", broken)
+    servers = await fleet.open(odd=fleet.odd())
+    assert state(servers)[1] == BUG
+    assert "KeyError: 'boom'" in caplog.text
+
+
 KILLED = """
 import asyncio, json, sys
 from pathlib import Path
-from gencode.mcp.definition import of_settings
+from gencode.mcp.definition import servers_from_settings
 from gencode.mcp.servers import McpServers
 
 async def main():
-    servers = McpServers(Path(sys.argv[1]), Path("/"), of_settings(json.loads(sys.argv[2]), "", users=True))
+    definitions = servers_from_settings(json.loads(sys.argv[2]), "", users=True)
+    servers = McpServers(Path(sys.argv[1]), Path("/"), definitions)
     servers.start()
     await servers.ready(60)
     print([each.state for each in servers.status()], flush=True)

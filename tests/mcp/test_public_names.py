@@ -125,9 +125,8 @@ async def test_what_an_agent_does_not_get_is_told(fleet: Fleet) -> None:
     choice = ToolChoice(("Read", "mcp__one__*", "mcp__three__*"))
     spec = AgentSpec("agent", "", tools=choice, mcp_servers=("three", {"bad": {}}), source="agent.md")
     assert servers.warnings(spec) == [
-        "The MCP server 'bad' in agent.md needs a command to be started, "
-        "or a url to be reached at, and not both.",
+        "The MCP server 'bad' in agent.md needs either a command or a url.",
         "there is no MCP server three",
-        "the MCP server gone is failed (there is no program 'no-such-program' on this machine)",
-        "no tool mcp__three__* is there",
+        "the MCP server gone is failed (the program 'no-such-program' is not installed)",
+        "no tool matches mcp__three__*",
     ]

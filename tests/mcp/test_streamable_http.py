@@ -10,7 +10,7 @@ from aiohttp import web
 
 from gencode.core.errors import ToolError
 from gencode.mcp import server
-from gencode.mcp.definition import of_settings
+from gencode.mcp.definition import servers_from_settings
 from gencode.mcp.servers import McpServers
 from gencode.mcp.streamable_http import header_value
 from tests.mcp.fleet import Fleet, box, offer
@@ -174,9 +174,9 @@ async def test_a_session_that_is_over_is_begun_anew(
         (
             "redirect",
             "failed",
-            "it redirects to https://elsewhere.example/mcp; if that is right, use that address",
+            "it redirects to https://elsewhere.example/mcp; use that URL if you trust it",
         ),
-        ("login", "failed", "it needs authentication (HTTP 401); set the right headers"),
+        ("login", "failed", "it needs authentication (HTTP 401); check its headers"),
         ("broken", "down", "it failed with a server error (HTTP 503)"),
         ("large", "down", "it sent a message of more than 16,777,216 bytes"),
     ],
@@ -211,7 +211,7 @@ async def test_a_server_that_only_speaks_sse_is_told_apart_from_a_wrong_address(
     servers = await fleet.open(web={"url": f"http://127.0.0.1:{runner.addresses[0][1]}/sse"})
     (found,) = servers.status()
     assert (found.state, "HTTP+SSE" in found.why) == (("failed", True) if gives else ("down", False))
-    assert gives or f"(HTTP {status}); check the address" in found.why
+    assert gives or f"(HTTP {status}); check the URL" in found.why
     await servers.close()
     await runner.cleanup()
 
@@ -239,5 +239,7 @@ async def test_arguments_are_mirrored_where_a_server_wants_them_as_headers(fleet
 
 
 def test_an_address_shows_no_secret_when_it_is_told() -> None:
-    (one,) = of_settings({"s": {"url": "https://x.example", "headers": {"Key": "s3cr3t"}}}, "f", users=True)
-    assert "s3cr3t" not in one.told()
+    (one,) = servers_from_settings(
+        {"s": {"url": "https://x.example", "headers": {"Key": "s3cr3t"}}}, "f", users=True
+    )
+    assert "s3cr3t" not in one.describe()

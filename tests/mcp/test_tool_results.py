@@ -40,7 +40,7 @@ RESULTS: list[tuple[dict[str, Any], ToolOutput]] = [
         content(image(data="A" * (2 * LARGEST_PICTURE + 1))),
         ToolOutput("[a picture of more than 3,932,160 bytes was left out]"),
     ),
-    (content({"type": "audio", "mimeType": "audio/wav"}), ToolOutput("[sound (audio/wav) was left out]")),
+    (content({"type": "audio", "mimeType": "audio/wav"}), ToolOutput("[audio (audio/wav) was left out]")),
     (content({"type": "hologram"}), ToolOutput("[content of the type 'hologram' was left out]")),
     (
         content({"type": "resource_link", "uri": "file:///a", "name": "A"}),
@@ -56,7 +56,7 @@ RESULTS: list[tuple[dict[str, Any], ToolOutput]] = [
     ),
     (
         content({"type": "resource", "resource": {"uri": "x:1", "blob": "AAAA"}}),
-        ToolOutput("[resource x:1] holds no text and was left out"),
+        ToolOutput("[resource x:1] is not text and was left out"),
     ),
     (content(structuredContent={"a": [1]}), ToolOutput('{\n  "a": [\n    1\n  ]\n}')),
     (content(text('{"a": 1}'), structuredContent={"a": 1}), ToolOutput('{"a": 1}')),
@@ -74,8 +74,8 @@ def test_a_result_becomes_an_output(result: dict[str, Any], output: ToolOutput) 
 def test_pictures_and_parts_have_a_limit() -> None:
     output = output_of(content(*[image()] * 21, *[text("x")] * 1_000))
     assert len(output.images) == 20
-    assert output.text.splitlines()[0] == "[a further picture was left out]"
-    assert output.text.splitlines()[-1] == "[21 further parts were left out]"
+    assert output.text.splitlines()[0] == "[another picture was left out]"
+    assert output.text.splitlines()[-1] == "[21 more parts were left out]"
 
 
 def test_a_server_that_wants_more_from_the_person_is_told_off() -> None:

@@ -156,7 +156,7 @@ async def test_a_model_that_takes_text_only_is_told_of_pictures_that_another_one
             talk = Talk(gen)
             await talk.say("look", (DOT,))
             await talk.rest()
-            gen.session.model.use("deepseek/chat")
+            gen.models.use("deepseek/chat")
             await talk.say("hello")
             await talk.rest()
             await talk.close()

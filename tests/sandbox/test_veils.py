@@ -100,7 +100,7 @@ async def test_a_command_that_only_reads_does_not_come_upon_what_is_denied(base:
     rules = {"deny": ["Read(secret/**)", f"Read({base}/near/**)", f"Read({ws}/.token)"]}
     async with scripted(ws, settings={**rules, "sandbox": "required"}, general_purpose=said) as gen:
         found = await gen.task("general-purpose", "read it")
-        events = await gen.store.events(found.agent_id)
+        events = await gen.history.events(found.agent_id)
     (told,) = [message for message in transcript_of(events) if isinstance(message, ToolMessage)]
     first, second, third = [result.text.splitlines() for result in told.results]
     note = f"Hidden from the command, because reading is denied: {base}/near, .token, secret."

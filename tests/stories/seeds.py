@@ -33,12 +33,12 @@ async def on_disk() -> AsyncGenerator[SqliteStore, None]:
 
 
 async def transcript(gen: GenCode, task: str) -> list[Message]:
-    return transcript_of(await gen.store.events(task))
+    return transcript_of(await gen.history.events(task))
 
 
 async def started(gen: GenCode, task: str) -> TaskStarted:
     """What an agent was given when it began."""
-    return next(each.fact for each in await gen.store.events(task) if isinstance(each.fact, TaskStarted))
+    return next(each.fact for each in await gen.history.events(task) if isinstance(each.fact, TaskStarted))
 
 
 def results(messages: Sequence[Message]) -> list[ToolResult]:

@@ -48,7 +48,7 @@ async def test_a_hook_of_an_agent_refuses_a_call_and_the_agent_reads_why(tmp_pat
     turns = [says("", call("LS", path=".")), says("", call("Read", file_path="a.txt")), says("done")]
     async with scripted(tmp_path, Worker=turns) as gen:
         outcome = await gen.task("Worker", "go")
-        said = transcript_of(await gen.store.events(outcome.agent_id))
+        said = transcript_of(await gen.history.events(outcome.agent_id))
     results = [each.results[0] for each in said if isinstance(each, ToolMessage)]
     assert [result.error for result in results] == [False, True]
     assert results[1].text == "A hook refused it: not today"
@@ -70,7 +70,7 @@ async def test_a_skill_is_listed_loaded_and_sent_to_its_agent(tmp_path: Path, ho
     async with scripted(tmp_path, main=main, Explore=[says("caught")]) as gen:
         outcome = await gen.ask("go").outcome()
         state = await gen.find(outcome.agent_id)
-        said = transcript_of(await gen.store.events(outcome.agent_id))
+        said = transcript_of(await gen.history.events(outcome.agent_id))
         (child,) = await gen.tasks()
     results = [reported(each.results[0].text) for each in said if isinstance(each, ToolMessage)]
     assert "- notes: How to notes." in state.terms.system and "- hunt: How to hunt." in state.terms.system
@@ -112,6 +112,6 @@ async def test_a_task_that_goes_on_gains_no_tools_that_its_file_gained_meanwhile
         first = await gen.task("Worker", "go")
         write_agent(home, "Worker", "Read, Glob")
         await gen.resume(first.agent_id, "go on")
-        said = transcript_of(await gen.store.events(first.agent_id))
+        said = transcript_of(await gen.history.events(first.agent_id))
     (result,) = [each.results[0] for each in said if isinstance(each, ToolMessage)]
     assert (result.error, "The tools are: Read, LS." in result.text) == (True, True)

@@ -15,6 +15,7 @@ from tests.stores.other_program import rows
 from tests.waiting import until
 
 from gencode import GenCode
+from gencode.app import components
 from gencode.core.questions import Answer, NobodyAvailable, Question
 from gencode.core.spec import TaskRequest
 from gencode.core.status import Status
@@ -54,7 +55,7 @@ async def sent(gen: GenCode) -> str:
 
 async def heard(gen: GenCode, task: str) -> str:
     """What the tools of a task said, once it has ended."""
-    assert (await gen.watch.ended(task, 60)).status is Status.COMPLETED
+    assert (await gen.history.ended(task, 60)).status is Status.COMPLETED
     told = (await gen.show(task)).transcript
     return json.dumps([message for message in told or () if "results" in message])
 
@@ -154,9 +155,11 @@ async def test_who_waits_for_an_agent_is_asked_and_its_question_dies_with_its_pr
         await until(lambda: len(person.waiting()) == 1, "it is asked")
         [waiting] = person.waiting()
         assert waiting.question.path == ("main", "general-purpose")
-        [owner] = {each.owner for each in await gen.store.owned() if each.task == waiting.question.task}
+        [owner] = {
+            each.owner for each in await components(gen).store.owned() if each.task == waiting.question.task
+        }
         os.kill(int(owner.split("|")[2]), signal.SIGKILL)
         await until(lambda: not person.waiting(), "nobody asks it any more")
-        assert list(await gen.store.questions.waiting("")) == []
+        assert list(await gen.questions.waiting("")) == []
         assert (await talking).status is Status.COMPLETED
     assert not (tmp_path / "late").exists()

@@ -19,6 +19,7 @@ from tests.interfaces.cli.running import gen as command
 from tests.waiting import until
 
 from gencode import GenCode
+from gencode.app import components
 from gencode.core.messages import ToolCall
 from gencode.core.questions import Answer, Inquiry, Option
 from gencode.interfaces.cli.line_mode import NO_QUESTION
@@ -88,7 +89,7 @@ def touches(*names: str) -> list[dict[str, Any]]:
 
 async def answered_elsewhere(gen: GenCode, text: str) -> None:
     """Say yes to what is asked about in another process."""
-    box = gen.store.questions
+    box = gen.questions
     found: list[int] = []
 
     async def is_there() -> bool:
@@ -139,16 +140,16 @@ class Asking:
     async def about(self, text: str, *inquiries: Inquiry) -> int:
         said = ToolCall("c1", "Bash", {"command": text})
         question = replace(self._question, call=said, inquiries=inquiries, cwd="/work tree")
-        return await self.gen.store.questions.put(post(question, home=True))
+        return await self.gen.questions.put(post(question, home=True))
 
     async def waiting(self) -> list[int]:
-        return [each.number for each in await self.gen.store.questions.waiting("")]
+        return [each.number for each in await self.gen.questions.waiting("")]
 
 
 @asynccontextmanager
 async def asking(folder: Path) -> AsyncGenerator[Asking]:
     async with GenCode.open(folder, model="offline") as gen:
-        yield Asking(gen, await running(gen.store, OWNER, cwd=str(folder)))
+        yield Asking(gen, await running(components(gen).store, OWNER, cwd=str(folder)))
 
 
 async def test_who_waits_for_questions_is_told_what_is_gone_and_leaving_answers_nothing(
@@ -194,5 +195,5 @@ async def test_an_answer_from_the_command_line_is_read_as_one_that_is_typed(tmp_
         assert await asks.waiting() == [number]
         right = await asyncio.to_thread(command, *words, "yes", "--words", "2", cwd=tmp_path)
         assert right.code == 0
-        said = await asks.gen.store.questions.answers([number])
+        said = await asks.gen.questions.answers([number])
         assert said == {number: Answer(True, words=("blue",))}

@@ -28,7 +28,7 @@ def behind(command: str) -> dict[str, Any]:
 
 async def told(opened: GenCode, task: str) -> list[UserMessage]:
     """What a task was told of its background commands."""
-    messages = transcript_of(await opened.store.events(task))
+    messages = transcript_of(await opened.history.events(task))
     return [each for each in messages if isinstance(each, UserMessage) and each.commands]
 
 
@@ -39,7 +39,7 @@ async def test_an_agent_at_work_hears_of_it_before_its_next_reply_and_once(tmp_p
         outcome = await opened.ask("go").outcome()
         await opened.ask("more", session=outcome.agent_id).outcome()
         (heard,) = await told(opened, outcome.agent_id)
-        transcript = transcript_of(await opened.store.events(outcome.agent_id))
+        transcript = transcript_of(await opened.history.events(outcome.agent_id))
     (command,) = heard.commands
     assert command == CommandRun("exit 3", 3, command.shell)
     assert heard.delivers == (command.shell,)

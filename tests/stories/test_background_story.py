@@ -32,7 +32,7 @@ async def test_the_id_comes_at_once_and_the_result_by_itself(tmp_path: Path) -> 
     async with scripted(tmp_path, main=main, Explore=explore) as gen:
         outcome = await gen.ask("go").outcome()
         (child,) = await gen.tasks(parent=outcome.agent_id)
-        told = transcript_of(await gen.store.events(outcome.agent_id))
+        told = transcript_of(await gen.history.events(outcome.agent_id))
     assert (outcome.status, outcome.result) == (Status.COMPLETED, "It found the thing.")
     assert (child.background, child.status, child.result) == (True, Status.COMPLETED, "found the thing")
     assert child.agent_id in answers(told)[0] and "found the thing" not in answers(told)[0]
@@ -49,7 +49,7 @@ async def test_results_that_arrive_together_come_in_one_message(tmp_path: Path) 
     async with scripted(tmp_path, main=main, Explore=[says("one result", delay_ms=20)]) as gen:
         outcome = await gen.ask("go").outcome()
         children = await gen.tasks(parent=outcome.agent_id)
-        told = transcript_of(await gen.store.events(outcome.agent_id))
+        told = transcript_of(await gen.history.events(outcome.agent_id))
     assert outcome.result == "all three"
     assert delivered(told) == [tuple(child.agent_id for child in children)]
 
@@ -69,7 +69,7 @@ async def test_a_result_read_through_task_output_is_not_announced_again(tmp_path
     explore = [says("the result", delay_ms=50)]
     async with scripted(tmp_path, store=numbered(), main=main, Explore=explore) as gen:
         outcome = await gen.ask("go").outcome()
-        told = transcript_of(await gen.store.events(outcome.agent_id))
+        told = transcript_of(await gen.history.events(outcome.agent_id))
         state, child = await gen.find(outcome.agent_id), await gen.find("00000002")
     given = (receipt(child.id, child.end.at),)
     assert (outcome.result, delivered(told), state.delivered.receipts) == ("read", [], given)
@@ -83,7 +83,7 @@ async def test_a_task_that_still_runs_says_what_can_be_done(tmp_path: Path) -> N
     explore = [says("never said", delay_ms=60_000)]
     async with scripted(tmp_path, store=numbered(), main=main, Explore=explore) as gen:
         outcome = await gen.ask("go").outcome()
-        told = transcript_of(await gen.store.events(outcome.agent_id))
+        told = transcript_of(await gen.history.events(outcome.agent_id))
         child = await gen.get("00000002")
     assert answers(told)[1:] == [
         "Agent: Explore\nStatus: still running\nTurns: 0\nTokens: 0\n\nOptions:\n"
@@ -100,7 +100,7 @@ async def test_a_stop_hits_once_and_says_so_afterwards(tmp_path: Path) -> None:
     main = [says("", SEND), says("", call("TaskOutput", task_id="00000002")), says("", stop), says("ok")]
     async with scripted(tmp_path, store=numbered(), main=main, Explore=[says("done")]) as gen:
         outcome = await gen.ask("go").outcome()
-        told = transcript_of(await gen.store.events(outcome.agent_id))
+        told = transcript_of(await gen.history.events(outcome.agent_id))
     assert answers(told)[-1] == (
         "Task 00000002 of Explore had already finished (completed); nothing was stopped."
     )
@@ -118,7 +118,7 @@ async def test_somebody_elses_task_is_not_shown(tmp_path: Path) -> None:
     ]
     async with scripted(tmp_path, store=store, main=asks) as gen:
         outcome = await gen.ask("spy").outcome()
-        told = transcript_of(await gen.store.events(outcome.agent_id))
+        told = transcript_of(await gen.history.events(outcome.agent_id))
     assert not any("completed" in text for text in answers(told))
     assert len(answers(told)) == 2
 
@@ -131,8 +131,8 @@ async def test_an_agent_goes_on_where_it_ended(tmp_path: Path) -> None:
         tmp_path, store=numbered(), main=main, Explore=[says("half"), says("the other half")]
     ) as gen:
         outcome = await gen.ask("go").outcome()
-        told = transcript_of(await gen.store.events(outcome.agent_id))
-        of_child = transcript_of(await gen.store.events("00000002"))
+        told = transcript_of(await gen.history.events(outcome.agent_id))
+        of_child = transcript_of(await gen.history.events("00000002"))
     assert answers(told) == ["half", "the other half"]
     assert [message.text for message in of_child if isinstance(message, UserMessage)] == [
         "the first half",
@@ -175,7 +175,7 @@ async def test_what_is_read_in_the_same_reply_that_sends_another_again_is_not_an
         tmp_path, store=numbered(), main=[*main, says("waiting"), says("heard")], Explore=explore
     ) as gen:
         outcome = await gen.ask("go").outcome()
-        told = transcript_of(await gen.store.events(outcome.agent_id))
+        told = transcript_of(await gen.history.events(outcome.agent_id))
         child = await gen.find("00000002")
     assert (outcome.result, delivered(told), child.result) == ("heard", [("00000002",)], "second")
 
@@ -189,7 +189,7 @@ async def test_who_goes_on_in_the_foreground_is_not_announced_again_in_a_later_t
     ) as gen:
         outcome = await gen.ask("go").outcome()
         later = await gen.ask("and now?", session=outcome.agent_id).outcome()
-        told = transcript_of(await gen.store.events(outcome.agent_id))
+        told = transcript_of(await gen.history.events(outcome.agent_id))
     assert (later.result, delivered(told), answers(told)[-1]) == ("nothing new", [], "second")
 
 
@@ -204,7 +204,7 @@ async def test_who_goes_on_in_the_background_is_in_the_background_for_everybody(
         Explore=[says("one"), says("two", delay_ms=100)],
     ) as gen:
         outcome = await gen.ask("go").outcome()
-        told = transcript_of(await gen.store.events(outcome.agent_id))
+        told = transcript_of(await gen.history.events(outcome.agent_id))
         child = await gen.get("00000002")
     assert answers(told)[2].endswith("Output:\ntwo")
     assert child.background and child.output_file is not None

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from gencode import GenCode
+from gencode.app import components
 from gencode.core.messages import CommandRun, Message, ToolMessage, ToolResult
 from gencode.core.questions import Answer, Question
 from gencode.core.task import transcript_of
@@ -30,7 +31,7 @@ def results(transcript: list[Message]) -> list[ToolResult]:
 async def answered(gen: GenCode) -> list[ToolResult]:
     """What the calls of the first turns of a new conversation gave."""
     outcome = await gen.ask("go").outcome()
-    return results(transcript_of(await gen.store.events(outcome.agent_id)))
+    return results(transcript_of(await gen.history.events(outcome.agent_id)))
 
 
 def names(folder: Path) -> list[str]:
@@ -45,7 +46,7 @@ async def test_output_exit_code_and_evidence(tmp_path: Path) -> None:
     main = [says("", bash("echo out; echo err >&2; exit 3"), bash("printf '%s' \"a  b\"")), says("done")]
     async with scripted(tmp_path, settings=FREE, main=main) as gen:
         outcome = await gen.ask("go").outcome()
-        failed, went_well = results(transcript_of(await gen.store.events(outcome.agent_id)))
+        failed, went_well = results(transcript_of(await gen.history.events(outcome.agent_id)))
     assert (failed.text, failed.error) == ("out\nerr\nExit code 3.", True)
     assert (went_well.text, went_well.error) == ("a  b", False)
     assert outcome.evidence.commands == (
@@ -66,7 +67,7 @@ async def test_long_output_is_cut_in_the_middle_and_can_be_paged_without_a_quest
     rules = {"allow": ["Bash(seq:*)"]}
     async with scripted(tmp_path, settings=rules, main=[says("", bash("seq 1 20000")), says("x")]) as gen:
         outcome = await gen.ask("go").outcome()
-        (result,) = results(transcript_of(await gen.store.events(outcome.agent_id)))
+        (result,) = results(transcript_of(await gen.history.events(outcome.agent_id)))
         (file,) = (Path(os.environ["GEN_HOME"]) / "outputs").rglob("*.txt")
     assert result.text.startswith("1\n2\n3\n") and f"everything is in {file}" in result.text
     assert len(result.text) < 34_000
@@ -79,8 +80,8 @@ async def test_a_background_command_grows_a_file_that_its_agent_may_read(tmp_pat
         tmp_path, settings={"allow": ["Bash"]}, main=[says("", background), says("x")]
     ) as gen:
         outcome = await gen.ask("go").outcome()
-        (result,) = results(transcript_of(await gen.store.events(outcome.agent_id)))
-        running = gen.session.shells.all()  # pyright: ignore[reportPrivateUsage]
+        (result,) = results(transcript_of(await gen.history.events(outcome.agent_id)))
+        running = components(gen).session.shells.all()  # pyright: ignore[reportPrivateUsage]
         (shell,) = running.of(outcome.agent_id).values()
         assert shell.id in result.text and str(shell.file) in result.text
         async with asyncio.timeout(60):
@@ -94,7 +95,7 @@ async def test_closing_the_session_ends_background_commands(tmp_path: Path) -> N
     command = bash("sleep 300 & echo $! > pid; wait", run_in_background=True)
     async with scripted(tmp_path, settings=FREE, main=[says("", command), says("x")]) as gen:
         await gen.ask("go").outcome()
-        (shell,) = gen.session.shells.all()._shells.values()  # pyright: ignore[reportPrivateUsage]
+        (shell,) = components(gen).session.shells.all()._shells.values()  # pyright: ignore[reportPrivateUsage]
         async with asyncio.timeout(60):
             while not (tmp_path / "pid").exists():  # noqa: ASYNC110
                 await asyncio.sleep(0.01)

@@ -29,7 +29,7 @@ async def test_two_agents_run_side_by_side_and_their_results_come_in_order(tmp_p
     async with scripted(tmp_path, main=[SPLIT, says("Both were found.")], Explore=explore) as gen:
         outcome = await gen.ask("Where are ALPHA and BETA?").outcome()
         first, second = await gen.tasks(parent=outcome.agent_id)
-        told = transcript_of(await gen.store.events(outcome.agent_id))
+        told = transcript_of(await gen.history.events(outcome.agent_id))
     assert (outcome.status, outcome.result) == (Status.COMPLETED, "Both were found.")
     assert [(task.agent, task.description, task.status) for task in (first, second)] == [
         ("Explore", "auth", Status.COMPLETED),
@@ -78,7 +78,7 @@ async def test_a_long_result_is_cut_for_the_sender_and_kept_whole_for_the_user(t
     async with scripted(tmp_path, main=[one, says("read")], Explore=[says(long)]) as gen:
         outcome = await gen.ask("go").outcome()
         (task,) = await gen.tasks(parent=outcome.agent_id)
-        told = transcript_of(await gen.store.events(outcome.agent_id))
+        told = transcript_of(await gen.history.events(outcome.agent_id))
     (answers,) = [message for message in told if isinstance(message, ToolMessage)]
     assert task.result == long
     text = answers.results[0].text
@@ -91,7 +91,7 @@ async def test_an_agent_that_did_not_complete_is_reported_as_such(tmp_path: Path
     explore = [says("half", call("LS")), says("that far I came")]
     async with scripted(tmp_path, main=[one, says("told")], Explore=explore) as gen:
         outcome = await gen.ask("go").outcome()
-        told = transcript_of(await gen.store.events(outcome.agent_id))
+        told = transcript_of(await gen.history.events(outcome.agent_id))
     (answers,) = [message for message in told if isinstance(message, ToolMessage)]
     (result,) = answers.results
     assert result.error
@@ -132,7 +132,7 @@ async def test_a_bad_wish_is_answered_and_the_main_agent_goes_on(
 ) -> None:
     async with scripted(tmp_path, main=[says("", call("Task", **wish)), says("I see")]) as gen:
         outcome = await gen.ask("go").outcome()
-        told = transcript_of(await gen.store.events(outcome.agent_id))
+        told = transcript_of(await gen.history.events(outcome.agent_id))
     (answers,) = [message for message in told if isinstance(message, ToolMessage)]
     assert answers.results[0].error and says_so in answers.results[0].text
     assert outcome.status is Status.COMPLETED
@@ -150,7 +150,7 @@ async def test_stopping_the_main_agent_stops_its_children(tmp_path: Path) -> Non
                 break
         job.stop.stop(stop_cause("interrupted by the user"))
         outcome = await gen.outcome(job)
-        await gen.supervisor.settle()
+        await gen.running.settle()
         children = await gen.tasks(parent=outcome.agent_id)
     assert outcome.status is Status.CANCELLED
     assert [(child.status, child.error) for child in children] == [
@@ -177,7 +177,7 @@ async def test_a_conversation_goes_on_where_it_was(tmp_path: Path) -> None:
     async with GenCode.open(tmp_path, model=provider, store=MemoryStore()) as gen:
         first = await gen.ask("first question").outcome()
         second = await gen.ask("second question", session=first.agent_id[:6]).outcome()
-        events = await gen.store.events(first.agent_id)
+        events = await gen.history.events(first.agent_id)
     assert second.agent_id == first.agent_id
     assert (second.result, second.turns) == ("second answer", 2)
     assert [getattr(message, "text", None) for message in transcript_of(events)] == [
@@ -252,7 +252,7 @@ async def test_whoever_stops_waiting_stops_the_work(tmp_path: Path, way: str) ->
             waiting.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await waiting
-        await until(lambda: len(gen.supervisor) == 0)
+        await until(lambda: len(gen.running) == 0)
         (task,) = await store.tasks(TaskQuery())
     assert (task.status, task.result) == (Status.CANCELLED, "half")
 
@@ -282,7 +282,7 @@ async def test_a_deny_rule_for_grep_also_hides_what_a_wider_search_would_find(tm
     turns = [says("", call("Grep", pattern="CANARY")), says("done")]
     async with scripted(tmp_path, settings={"deny": ["Grep(secret/**)"]}, Explore=turns) as gen:
         outcome = await gen.task("Explore", "look")
-        told = transcript_of(await gen.store.events(outcome.agent_id))
+        told = transcript_of(await gen.history.events(outcome.agent_id))
     (answers,) = [message for message in told if isinstance(message, ToolMessage)]
     assert answers.results[0].text.splitlines()[0] == "open.py"
     assert "secret" not in answers.results[0].text

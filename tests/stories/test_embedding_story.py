@@ -24,6 +24,7 @@ from gencode import (
     TaskStarted,
     TextArrived,
 )
+from gencode.app import components
 from gencode.core.errors import StoreTrouble
 from gencode.providers.scripted import ScriptedProvider
 from gencode.testing import call, says
@@ -111,7 +112,7 @@ async def test_a_listener_hears_all_tasks_until_its_with_is_left(tmp_path: Path)
         with gen.listen() as events:
             outcome = await gen.task("Explore", "go")
         ended = [event.fact async for event in events if isinstance(event.fact, TaskEnded)]
-        assert not gen.bus.heard
+        assert not components(gen).bus.heard
     assert [fact.result for fact in ended] == [outcome.result]
 
 

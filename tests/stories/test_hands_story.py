@@ -42,7 +42,7 @@ async def told(folder: Path, person: Person, *turns: dict[str, object]) -> list[
     provider = ScriptedProvider.of({"main": [*turns, says("done")]})
     async with GenCode.open(folder, model=provider, store=MemoryStore(), asker=person) as gen:
         outcome = await gen.ask("change it").outcome()
-        transcript = transcript_of(await gen.store.events(outcome.agent_id))
+        transcript = transcript_of(await gen.history.events(outcome.agent_id))
     answers = [message for message in transcript if isinstance(message, ToolMessage)]
     return [(result.text, result.error) for message in answers for result in message.results]
 
@@ -87,7 +87,7 @@ async def test_what_the_sender_read_its_agent_must_read_itself(tmp_path: Path) -
     async with scripted(folder, settings=mode, main=[READ, send, says("ok")], general_purpose=worker) as gen:
         outcome = await gen.ask("go").outcome()
         (child,) = await gen.tasks(parent=outcome.agent_id)
-        transcript = transcript_of(await gen.store.events(child.agent_id))
+        transcript = transcript_of(await gen.history.events(child.agent_id))
     answers = [message.results[0] for message in transcript if isinstance(message, ToolMessage)]
     assert [answer.error for answer in answers] == [True, False, False]
     assert "was not read in this task" in answers[0].text

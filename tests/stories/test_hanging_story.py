@@ -18,7 +18,7 @@ from tests.stories.test_agent_files_story import write_agent
 from tests.stories.test_detached_story import LOOK, SLOW, WITH_BASH, begun, wait_for, worker_of
 from tests.waiting import Gate, wait_until
 
-from gencode.app import GenCode
+from gencode.app import GenCode, components
 from gencode.core.status import Status
 from gencode.interfaces.chat.chat_session import Talk
 from gencode.journal.store import TaskQuery
@@ -189,8 +189,8 @@ class Looks:
 
     def __init__(self, opened: GenCode, root: Path) -> None:
         self._now = 0.0
-        self._store = opened.store
-        self._folder = FolderLiveness(opened.store, root, TIMING, clock=lambda: self._now)
+        self._store = components(opened).store
+        self._folder = FolderLiveness(components(opened).store, root, TIMING, clock=lambda: self._now)
 
     async def after(self, *pauses: float) -> None:
         """Look several times, each after a pause."""
@@ -211,7 +211,7 @@ async def test_a_detached_task_whose_process_hangs_is_timed_out_by_whoever_saw_i
             await here.after(100_000.0, *[TIMING.longest_gap] * 11)  # as if the machine had slept
             before = (await opened.get(task)).status, is_gone(process)
             await here.after(TIMING.longest_gap)
-            after, left = await opened.get(task), await opened.store.owned()
+            after, left = await opened.get(task), await components(opened).store.owned()
         assert (before, is_gone(process), left) == ((Status.RUNNING, False), True, [])
     why = "its process gave no sign of life for 60 s; it was killed"
     assert (after.status, after.error, after.result) == (Status.TIMED_OUT, why, "I look around.")
@@ -250,7 +250,7 @@ async def test_with_a_detached_task_those_are_timed_out_that_wait_in_line_in_its
     with suspended(home, process):
         async with GenCode.open(tmp_path) as opened:
             await Looks(opened, tmp_path).after(*[TIMING.longest_gap] * looks)
-            ended = [each.status for each in await opened.store.tasks(TaskQuery())]
+            ended = [each.status for each in await opened.history.tasks(TaskQuery())]
         assert (ended, is_gone(process)) == ([Status.TIMED_OUT] * 3, True)
 
 
@@ -266,7 +266,9 @@ async def test_a_server_and_an_open_conversation_end_what_hangs_in_their_folder(
         else:
             async with GenCode.open(tmp_path, settings=waits) as opened:
                 listening = asyncio.create_task(Talk(opened).listen())
-                ended = msgspec.to_builtins(await opened.records.get(await opened.watch.ended(task, SECONDS)))
+                ended = msgspec.to_builtins(
+                    await opened.history.outcome(await opened.history.ended(task, SECONDS))
+                )
                 listening.cancel()
         wait_until(lambda: is_gone(process), "its process has ended")
     assert (ended["status"], ended["error"].startswith("its process gave no sign of life")) == (
@@ -295,7 +297,7 @@ async def test_who_wakes_up_in_time_and_a_conversation_that_a_person_suspended_a
                     "it has woken up",
                 )
                 await looks.after(*[TIMING.longest_gap] * 100)
-                statuses = [each.status for each in await opened.store.tasks(TaskQuery())]
+                statuses = [each.status for each in await opened.history.tasks(TaskQuery())]
         assert statuses == [Status.RUNNING] * 2
     finally:
         pipe.open()

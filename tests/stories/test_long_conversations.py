@@ -18,6 +18,7 @@ from gencode import GenCode
 from gencode.agent.call_budget import weight
 from gencode.agent.final_answer import form_notice
 from gencode.agent.ports import Provider, Request
+from gencode.app import components
 from gencode.core.errors import ProviderError
 from gencode.core.events import CostEstimated, Event, TranscriptCompacted
 from gencode.core.messages import Message, Part, ToolMessage, Usage, UserMessage, is_summed_up
@@ -62,7 +63,7 @@ async def overheard(
     heard = Overhearing(ScriptedProvider.of(agents))
     async with GenCode.open(folder, model=heard, store=MemoryStore(), settings=SMALL) as gen:
         outcome = await gen.task("general-purpose", prompt)
-        events = await gen.store.events(outcome.agent_id)
+        events = await gen.history.events(outcome.agent_id)
     assert (outcome.status, outcome.result) == (Status.COMPLETED, "done")
     return heard.requests, events, gen
 
@@ -84,7 +85,7 @@ async def test_the_model_itself_writes_the_summary_and_what_that_costs_is_counte
     heard = Overhearing(ScriptedProvider.of(agents))
     async with GenCode.open(long_file, model=heard, store=MemoryStore(), settings=SMALL) as gen:
         outcome = await gen.task("general-purpose", "the task")
-        (fact,) = facts(await gen.store.events(outcome.agent_id))
+        (fact,) = facts(await gen.history.events(outcome.agent_id))
     (asked,) = [request for request in heard.requests if request.sums_up]
     assert (asked.tools, len(asked.messages), asked.agent) == ((), 1, "general-purpose")
     assert "## Summary\nIt is all lines." in fact.summary.text and "Summary by you" in fact.summary.text
@@ -100,7 +101,7 @@ async def test_a_summary_is_paid_from_the_budget_and_written_by_the_harness_when
         long_file, settings={**SMALL, **budget}, others=[*reading(12), says("done")], summary=[summary]
     ) as gen:
         outcome = await gen.task("general-purpose", "the task")
-        events = await gen.store.events(outcome.agent_id)
+        events = await gen.history.events(outcome.agent_id)
     found = facts(events)
     guessed = [event.fact.usage for event in events if isinstance(event.fact, CostEstimated)]
     assert outcome.status is Status.LIMIT_REACHED and outcome.error is not None
@@ -116,7 +117,7 @@ async def test_a_summary_that_fails_is_written_by_the_harness(long_file: Path) -
     model = RetryingProvider(heard, RequestQueue(), RetryPolicy(tries=3, first=0.01))
     async with GenCode.open(long_file, model=model, store=MemoryStore(), settings=SMALL) as gen:
         outcome = await gen.task("general-purpose", "the task")
-        (fact,) = facts(await gen.store.events(outcome.agent_id))
+        (fact,) = facts(await gen.history.events(outcome.agent_id))
     assert (outcome.status, outcome.result) == (Status.COMPLETED, "done")
     assert [request.sums_up for request in heard.requests].count(True) == 3
     assert "[calls Read] file_path: long.txt" in fact.summary.text
@@ -136,7 +137,7 @@ async def test_a_summary_that_is_refused_at_once_costs_nothing(
         long_file, settings={**SMALL, **budget}, others=turns, summary=[says(said, error="overloaded")]
     ) as gen:
         outcome = await gen.task("general-purpose", "the task")
-        events = await gen.store.events(outcome.agent_id)
+        events = await gen.history.events(outcome.agent_id)
     guessed = [event.fact.usage for event in events if isinstance(event.fact, CostEstimated)]
     assert len(guessed) == costs * len(facts(events)) and facts(events) != []
     assert outcome.usage.tree == sum(guessed, Usage(60_000, 40))
@@ -165,7 +166,7 @@ async def test_what_was_changed_and_which_commands_run_is_told(long_file: Path) 
         main=turns,
     ) as gen:
         outcome = await gen.ask("go").outcome()
-        note = facts(await gen.store.events(outcome.agent_id))[0].summary.text
+        note = facts(await gen.history.events(outcome.agent_id))[0].summary.text
     assert "## Files you changed\nnew.txt" in note
     assert "is running: `sleep 60`" in note
 
@@ -203,7 +204,7 @@ async def test_an_agent_in_the_background_is_not_forgotten_and_its_result_comes_
     ) as gen:
         outcome = await gen.ask("go").outcome()
         (child,) = await gen.tasks(parent=outcome.agent_id)
-        events = await gen.store.events(outcome.agent_id)
+        events = await gen.history.events(outcome.agent_id)
     first = facts(events)[0].summary.text
     assert f"- {child.agent_id} Explore (a look) is running." in first
     assert deliveries(whole_transcript(events)) == [child.agent_id]
@@ -239,7 +240,7 @@ def test_whenever_it_is_summed_up_every_result_comes_exactly_once(
         async with scripted(folder, settings=SMALL, main=main, Explore=explore) as gen:
             outcome = await gen.ask("go").outcome()
             sent = [child.agent_id for child in await gen.tasks(parent=outcome.agent_id)]
-            events = await gen.store.events(outcome.agent_id)
+            events = await gen.history.events(outcome.agent_id)
             return sent, deliveries(whole_transcript(events)), events, outcome.status
 
     sent, came, events, status = asyncio.run(story())
@@ -281,7 +282,7 @@ async def test_a_model_that_refuses_what_is_too_long_is_asked_again_with_less(lo
     strict = Strict(ScriptedProvider.of({"*": [*reading(9), says("done")]}), 15_000)
     async with GenCode.open(long_file, model=strict, store=MemoryStore()) as gen:
         outcome = await gen.task("general-purpose", "the task")
-        found = facts(await gen.store.events(outcome.agent_id))
+        found = facts(await gen.history.events(outcome.agent_id))
     assert (outcome.status, outcome.result) == (Status.COMPLETED, "done")
     assert strict.refused == len(found) >= 2
     assert found[0].why == "strict refused the request (prompt is too long)."
@@ -299,7 +300,7 @@ async def test_results_that_are_too_long_themselves_are_shown_by_their_beginning
     strict = Strict(ScriptedProvider.of({"*": [says("", READ, READ, READ), says("done")]}), 6_000)
     async with GenCode.open(long_file, model=strict, store=MemoryStore()) as gen:
         outcome = await gen.task("general-purpose", "the task")
-        (fact,) = facts(await gen.store.events(outcome.agent_id))
+        (fact,) = facts(await gen.history.events(outcome.agent_id))
     assert (outcome.status, outcome.result) == (Status.COMPLETED, "done")
     assert fact.summary.text.count("\nRead:      1\ta line of text") == 3
 
@@ -308,11 +309,11 @@ async def test_a_conversation_at_rest_is_summed_up_when_a_person_asks(long_file:
     main = [*reading(3), says("first answer"), says("second answer")]
     async with scripted(long_file, main=main) as gen:
         first = await gen.ask("one").outcome()
-        assert await gen.work.compact(gen.agents.main(), first.agent_id)
-        assert not await gen.work.compact(gen.agents.main(), first.agent_id)
+        assert await components(gen).work.compact(gen.agents.main(), first.agent_id)
+        assert not await components(gen).work.compact(gen.agents.main(), first.agent_id)
         rest = await gen.find(first.agent_id)
         second = await gen.ask("two", session=first.agent_id).outcome()
-        told = transcript_of(await gen.store.events(first.agent_id))
+        told = transcript_of(await gen.history.events(first.agent_id))
     assert (rest.status, rest.result, second.result) == (Status.COMPLETED, "first answer", "second answer")
     assert is_summed_up(told) and told[-2:-1] == [UserMessage("two")]
 
@@ -325,7 +326,7 @@ async def test_the_offline_model_needs_no_summary_however_little_room_there_is(t
     ) as gen:
         first = await gen.ask("where is retry_7 defined?").outcome()
         second = await gen.ask("where is retry_9 defined?", session=first.agent_id).outcome()
-        events = await gen.store.events(first.agent_id)
+        events = await gen.history.events(first.agent_id)
     assert (first.status, second.status, facts(events)) == (Status.COMPLETED, Status.COMPLETED, [])
     assert "part_7.py" in first.result and "part_9.py" in second.result
 
@@ -334,7 +335,7 @@ async def test_a_fork_begins_with_the_summary(long_file: Path) -> None:
     async with scripted(long_file, settings=SMALL, others=[*reading(4), says("done"), says("and on")]) as gen:
         first = await gen.task("general-purpose", "the task")
         other = await gen.fork(first.agent_id, "go on")
-        told = transcript_of(await gen.store.events(other.agent_id))
+        told = transcript_of(await gen.history.events(other.agent_id))
     assert (other.result, is_summed_up(told), told[0]) == ("and on", True, UserMessage("the task"))
 
 
@@ -369,9 +370,9 @@ async def test_after_a_kill_in_the_middle_of_a_summary_the_work_goes_on_from_all
     await process.wait()
     script = {"main": [*reading(3), says("I go on.")], "summary": [says("They are lines.")]}
     async with GenCode.open(long_file, model=ScriptedProvider.of(script), settings=SMALL) as gen:
-        before = await gen.store.events(task)
+        before = await gen.history.events(task)
         outcome = await gen.ask("go on", session=task).outcome()
-        events = await gen.store.events(task)
+        events = await gen.history.events(task)
     assert facts(before) == [] and outcome.result == "I go on."
     (fact,) = facts(events)
     assert "They are lines." in fact.summary.text

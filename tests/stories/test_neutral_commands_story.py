@@ -27,7 +27,7 @@ async def run(folder: Path, walls: str, commands: list[str], **settings: list[st
     main = [says("", *(call("Bash", command=command) for command in commands)), says("done")]
     async with scripted(folder, settings={"sandbox": walls, **settings}, main=main) as gen:
         outcome = await gen.ask("go").outcome()
-        events = await gen.store.events(outcome.agent_id)
+        events = await gen.history.events(outcome.agent_id)
     facts = [event.fact for event in events]
     decided = [fact.decision.action == "allow" for fact in facts if isinstance(fact, CallDecided)]
     messages = [message for message in transcript_of(events) if isinstance(message, ToolMessage)]

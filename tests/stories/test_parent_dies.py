@@ -23,7 +23,7 @@ PLAN = [says("I look around.", call("Glob", pattern="*")), says("never said", de
 
 async def family(gen: GenCode) -> dict[str, Task]:
     """The conversation and its agents, by the names of these."""
-    return {each.agent: each for each in await gen.store.tasks(TaskQuery())}
+    return {each.agent: each for each in await gen.history.tasks(TaskQuery())}
 
 
 async def test_the_conversation_hears_what_they_came_to_once(tmp_path: Path) -> None:
@@ -42,14 +42,14 @@ async def test_the_conversation_hears_what_they_came_to_once(tmp_path: Path) -> 
         parent.send_signal(signal.SIGKILL)
         parent.communicate()
         known = await family(gen)
-        plan = await gen.watch.ended(known["Plan"].id, 60)
+        plan = await gen.history.ended(known["Plan"].id, 60)
         assert (plan.status, plan.end.error) == (Status.CANCELLED, "the process that sent it is gone")
     session = plan.parent or ""
     for _ in range(2):
         again = command("-p", "go on", "--resume", session, "--model", model, cwd=tmp_path)
         assert again.code == 0, again.err
     async with GenCode.open(tmp_path, model=model) as gen:
-        told = transcript_of(await gen.store.events(session))
+        told = transcript_of(await gen.history.events(session))
     (answers,) = [each for each in told if isinstance(each, ToolMessage)]
     ids = [known["Explore"].id, plan.id]
     assert [each.trace.left for each in answers.results] == [(ids[0],), (ids[1],)]

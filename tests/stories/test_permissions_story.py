@@ -4,6 +4,7 @@ from pathlib import Path
 
 from tests.interfaces.cli.running import gen, script
 
+from gencode.app import components
 from gencode.core.events import CallDecided
 from gencode.core.messages import ToolMessage, UserMessage
 from gencode.core.rules import Action, Mode
@@ -51,8 +52,8 @@ async def test_an_agent_with_a_wider_mode_runs_under_its_senders_ceiling_and_is_
     async with scripted(tmp_path, main=[send, says("done")], autonomous=reads) as gen_:
         outcome = await gen_.ask("go").outcome()
         (child,) = await gen_.tasks(parent=outcome.agent_id)
-        events = await gen_.store.events(child.agent_id)
-        task = await gen_.store.task(child.agent_id)
+        events = await components(gen_).store.events(child.agent_id)
+        task = await components(gen_).store.task(child.agent_id)
     told = [message for message in transcript_of(events) if isinstance(message, UserMessage)]
     assert [message.sender for message in told] == ["user", "system"]
     assert "nobody granted more" in told[1].text
@@ -83,8 +84,8 @@ async def test_a_rule_that_was_written_with_a_link_holds_for_every_tool_and_trav
     rules = {"deny": [f"Read({link}/secret/**)"]}
     async with scripted(link, settings=rules, general_purpose=turns) as gen_:
         found = await gen_.task("general-purpose", "read it")
-        events = await gen_.store.events(found.agent_id)
-        task = await gen_.store.task(found.agent_id)
+        events = await components(gen_).store.events(found.agent_id)
+        task = await components(gen_).store.task(found.agent_id)
     decided = [event.fact.decision.action for event in events if isinstance(event.fact, CallDecided)]
     assert decided == [*[Action.DENY] * 4, Action.ALLOW]
     (told,) = [message for message in transcript_of(events) if isinstance(message, ToolMessage)]

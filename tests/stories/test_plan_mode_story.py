@@ -76,7 +76,7 @@ async def test_the_main_agent_in_plan_mode_changes_not_one_byte(ws: Path) -> Non
     before = state(ws.parent)
     async with GenCode.open(ws, model=provider, settings=PLAN, store=MemoryStore()) as gen:
         outcome = await gen.ask("change everything").outcome()
-        events = await gen.store.events(outcome.agent_id)
+        events = await gen.history.events(outcome.agent_id)
     assert state(ws.parent) == before
     seen = {schema.name for request in provider.requests for schema in request.tools}
     assert (seen & WRITING, {"Read", "TodoWrite"} <= seen) == (set(), True)

@@ -72,8 +72,8 @@ async def test_a_background_agent_asks_only_if_the_person_wants_it(tmp_path: Pat
         tmp_path, asker=person, settings=settings, main=main, others=[says("", MAKE), says("ended")]
     ) as gen:
         outcome = await gen.ask("go").outcome()
-        (child,) = await gen.store.tasks(TaskQuery(parent=outcome.agent_id))
-        told = transcript_of(await gen.store.events(child.id))
+        (child,) = await gen.history.tasks(TaskQuery(parent=outcome.agent_id))
+        told = transcript_of(await gen.history.events(child.id))
     assert (len(person.asked), failed(told)) == ((1, [False]) if wanted else (0, [True]))
     assert bool(child.evidence.refused) is not wanted
 
@@ -83,7 +83,7 @@ async def test_a_model_is_told_that_the_user_declined_and_why(tmp_path: Path, re
     main = [says("", MAKE), says("then not")]
     async with scripted(tmp_path, asker=Person(Answer(False, why=reason)), main=main) as gen:
         outcome = await gen.ask("go").outcome()
-        (told,) = answers(transcript_of(await gen.store.events(outcome.agent_id)))
+        (told,) = answers(transcript_of(await gen.history.events(outcome.agent_id)))
     first, last = told.splitlines()
     assert first.startswith("The user declined this call.")
     assert ("Not on a Friday." in first) is bool(reason)
@@ -99,7 +99,7 @@ async def test_a_model_is_told_that_nobody_approved(tmp_path: Path, there: bool)
     asker = QuestionDesk(seconds=0.05) if there else None
     async with scripted(tmp_path, asker=asker, main=main) as gen:
         outcome = await gen.ask("go").outcome()
-        (told,) = answers(transcript_of(await gen.store.events(outcome.agent_id)))
+        (told,) = answers(transcript_of(await gen.history.events(outcome.agent_id)))
     said = "Refused: nobody answered within" if there else "Refused: this needs approval, and nobody can"
     assert told.startswith(said)
     by = DecidedBy.SILENCE if there else DecidedBy.NOBODY
@@ -111,7 +111,7 @@ async def test_a_yes_for_the_session_is_not_asked_for_again(tmp_path: Path) -> N
     person = Person(Answer(True, "session"))
     async with scripted(tmp_path, asker=person, main=[says("", MAKE), says("", MAKE), says("done")]) as gen:
         outcome = await gen.ask("go").outcome()
-        told = transcript_of(await gen.store.events(outcome.agent_id))
+        told = transcript_of(await gen.history.events(outcome.agent_id))
     assert (len(person.asked), failed(told)) == (1, [False, False])
 
 
@@ -133,6 +133,6 @@ async def test_a_yes_for_the_session_settles_what_others_have_asked_already(tmp_
             await changed.wait()
         await person.answer(person.waiting()[0].number, Answer(True, "session"))
         session = (await talking).agent_id
-        children = await gen.store.tasks(TaskQuery(parent=session))
-        told = [failed(transcript_of(await gen.store.events(child.id))) for child in children]
+        children = await gen.history.tasks(TaskQuery(parent=session))
+        told = [failed(transcript_of(await gen.history.events(child.id))) for child in children]
     assert (told, person.waiting()) == ([[False]] * 3, [])

@@ -48,7 +48,7 @@ async def test_a_question_is_answered_by_a_model_behind_http(
         ) as gen:
             outcome = await gen.ask("Where is the pool?").outcome()
             (child,) = await gen.tasks(parent=outcome.agent_id)
-            journal = repr([await gen.store.events(task) for task in (outcome.agent_id, child.agent_id)])
+            journal = repr([await gen.history.events(task) for task in (outcome.agent_id, child.agent_id)])
     assert (outcome.status, outcome.result, outcome.turns) == (Status.COMPLETED, "See pool.py:1.", 2)
     assert (child.status, child.result) == (Status.COMPLETED, "It is in pool.py:1.")
     assert outcome.model.startswith(f"{vendor}/")

@@ -9,6 +9,7 @@ import pytest
 from gencode import GenCode
 from gencode.agent.loop import ASK_AGAIN, NOT_DONE
 from gencode.agent.ports import Request
+from gencode.app import components
 from gencode.core.messages import CommandRun, EndPart, FileChange, Part, TextPart, UserMessage
 from gencode.core.outcome import Outcome
 from gencode.core.status import Status
@@ -152,7 +153,7 @@ async def test_a_command_that_was_still_running_is_named(tmp_path: Path) -> None
     settings = {"permission_mode": "dontAsk", "sandbox": "off"}
     async with scripted(tmp_path, settings=settings, main=[says("", begin), says("Begun.")]) as gen:
         outcome = await gen.ask("go").outcome()
-        (shell,) = gen.session.shells.all().of(outcome.agent_id)  # pyright: ignore[reportPrivateUsage]
+        (shell,) = components(gen).session.shells.all().of(outcome.agent_id)  # pyright: ignore[reportPrivateUsage]
     assert outcome.evidence.warnings == (
         f"the command in the background `sleep 300` ({shell}) was still running at the end and will be "
         "stopped when the session closes",
@@ -166,7 +167,7 @@ async def test_a_reply_that_announces_work_is_asked_for_again_once(tmp_path: Pat
     turns = [LOOK, says("I will now read the file."), says("It is empty.")]
     async with scripted(tmp_path, Explore=turns) as gen:
         outcome = await gen.task("Explore", "look")
-        told = transcript_of(await gen.store.events(outcome.agent_id))
+        told = transcript_of(await gen.history.events(outcome.agent_id))
     assert (outcome.status, outcome.result, outcome.turns) == (Status.COMPLETED, "It is empty.", 3)
     assert outcome.evidence.warnings == ()
     assert isinstance(told[-2], UserMessage)

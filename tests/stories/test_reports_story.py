@@ -71,7 +71,7 @@ async def test_a_report_is_quoted_and_has_one_receipt_however_it_comes(tmp_path:
         tmp_path, store=numbered(), settings=MAY, main=WAYS[way], general_purpose=child
     ) as gen:
         outcome = await gen.ask("go").outcome()
-        texts = given(transcript_of(await gen.store.events(outcome.agent_id)))
+        texts = given(transcript_of(await gen.history.events(outcome.agent_id)))
         (task,) = await gen.tasks(parent=outcome.agent_id)
     assert (outcome.result, task.result) == ("ok", FORGED)
     reports = [text for text in texts if "deadbeef" in text]
@@ -98,7 +98,7 @@ async def test_a_receipt_tells_what_a_report_leaves_out(tmp_path: Path) -> None:
     script: dict[str, Any] = {"main": main, "general_purpose": child}
     async with scripted(tmp_path, store=numbered(), settings=settings, **script) as gen:
         outcome = await gen.ask("go").outcome()
-        (text,) = given(transcript_of(await gen.store.events(outcome.agent_id)))
+        (text,) = given(transcript_of(await gen.history.events(outcome.agent_id)))
         (task,) = await gen.tasks(parent=outcome.agent_id)
     assert (task.result, unquoted(text)) == ("Pushed.", "Pushed.")
     (receipt,) = receipts(text)
@@ -122,7 +122,7 @@ async def test_what_an_agent_writes_to_its_parent_is_quoted(tmp_path: Path, home
         tmp_path, store=numbered(), settings={**MAY, "question_seconds": 0.2}, main=main, Talker=child
     ) as gen:
         outcome = await gen.ask("go").outcome()
-        texts = given(transcript_of(await gen.store.events(outcome.agent_id)))
+        texts = given(transcript_of(await gen.history.events(outcome.agent_id)))
     words = [text for text in texts if "deadbeef" in text]
     assert [bool(re.search(r"^\[Talker .*\]\n> ", text, re.MULTILINE)) for text in words] == [True, True]
     for text in words:
@@ -145,13 +145,13 @@ async def test_an_agent_that_was_stopped_with_its_call_is_named_and_goes_on(tmp_
         job = await gen.start_turn("go")
 
         async def half() -> bool:
-            found = await gen.store.task(CHILD)
+            found = await gen.history.task(CHILD)
             return found is not None and found.totals.turns == 1
 
         await until(half, "it has said something")
         await job.halt(stop_cause("a person interrupted it"))
-        (text,) = given(transcript_of(await gen.store.events(job.id)))
+        (text,) = given(transcript_of(await gen.history.events(job.id)))
         assert (f'resume="{CHILD}"' in text, unquoted(text), len(receipts(text))) == (True, "I have half.", 1)
         outcome = await gen.ask("go on", session=job.id).outcome()
-        last = given(transcript_of(await gen.store.events(job.id)))[-1]
+        last = given(transcript_of(await gen.history.events(job.id)))[-1]
     assert (outcome.status, unquoted(last)) == (Status.COMPLETED, "All.")

@@ -136,7 +136,7 @@ async def test_a_tool_outside_of_the_table_is_refused_with_an_error_result_and_c
     ):
         await gen.ask("go").outcome()
         found = results(await transcript(gen, "00000002"))
-        events = await gen.store.events("00000002")
+        events = await gen.history.events("00000002")
     decided = [event.fact.decision.action for event in events if isinstance(event.fact, CallDecided)]
     assert decided == [*[Action.DENY] * 5, Action.ALLOW]
     assert [result.error for result in found] == [*[True] * 5, False]

@@ -9,6 +9,7 @@ from typing import Any
 from tests.interfaces.cli.running import gen, script
 from tests.stories.seeds import on_disk, results, started, transcript
 
+from gencode.app import components
 from gencode.core.status import Status
 from gencode.core.subsession_events import wire
 from gencode.places import database
@@ -142,6 +143,6 @@ async def test_children_go_with_their_parent_when_that_is_deleted(tmp_path: Path
     main = [says("", send("explore", "one"), send("explore", "two")), says("ok")]
     async with on_disk() as store, scripted(tmp_path, store=store, main=main, Explore=[says("Done.")]) as gen:
         outcome = await gen.ask("go").outcome()
-        gone = await gen.records.delete(await gen.find(outcome.agent_id))
+        gone = await components(gen).records.delete(await gen.find(outcome.agent_id))
         left = await gen.tasks()
     assert (sorted(gone), left) == (["00000001", "00000002", "00000003"], [])

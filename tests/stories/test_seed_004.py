@@ -8,7 +8,7 @@ from pathlib import Path
 from msgspec.structs import replace
 from tests.stories.seeds import answers, on_disk, posts, results, started, transcript
 
-from gencode.app import GenCode
+from gencode.app import GenCode, components
 from gencode.channels.address import Address
 from gencode.core.events import ProgressMade
 from gencode.core.ids import stamp
@@ -132,20 +132,20 @@ async def test_what_is_planned_runs_after_a_restart_and_answers_where_it_was_ask
             sent.append((chat, text))
 
     async with on_disk() as store, scripted(tmp_path, store=store, settings=FREE, main=main) as gen:
-        gen.secretary.outbox.register("phone", Phone())
+        gen.outbox.register("phone", Phone())
         session = (await gen.ask("look for new files every day").outcome()).agent_id
     async with on_disk() as store:
         (job,) = await store.schedule.jobs()
         assert await store.schedule.replace(job, replace(job, due=stamp(datetime.now(UTC))))
         async with scripted(tmp_path, store=store, main=[says("Nothing new.")]) as gen:
-            gen.secretary.outbox.register("phone", Phone())
+            gen.outbox.register("phone", Phone())
 
             def opening(_: ScheduledJob) -> AbstractAsyncContextManager[GenCode]:
                 return scripted(tmp_path, store=store, main=[says("Nothing new.")])
 
-            scheduler = Scheduler(store, gen.secretary.outbox, opening)
+            scheduler = Scheduler(store, gen.outbox, opening)
             await asyncio.gather(*map(scheduler.fire, await scheduler.look(datetime.now(UTC))))
-            delivered = await gen.secretary.outbox.deliver()
+            delivered = await gen.outbox.deliver()
         first, second = await store.tasks(TaskQuery(conversations=True))
         (after,) = await store.schedule.jobs()
     assert (first.id, second.created.prompt, second.status) == (
@@ -160,6 +160,6 @@ async def test_what_is_planned_runs_after_a_restart_and_answers_where_it_was_ask
 async def test_the_origin_of_a_conversation_is_a_channel_and_a_chat(tmp_path: Path) -> None:
     async with scripted(tmp_path, main=[says("Hello.")]) as gen:
         session = (await gen.ask("hi").outcome()).agent_id
-        assert gen.secretary.origin(session) == Address("cli", session)
-        gen.secretary.comes_from(session, Address("phone", "+41"))
-        assert str(gen.secretary.origin(session)) == "phone:+41"
+        assert components(gen).secretary.origin(session) == Address("cli", session)
+        gen.reply_through(session, Address("phone", "+41"))
+        assert str(components(gen).secretary.origin(session)) == "phone:+41"

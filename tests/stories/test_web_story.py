@@ -57,7 +57,7 @@ async def opened(
 
 
 async def results(gen: GenCode, task: str) -> list[ToolResult]:
-    told = transcript_of(await gen.store.events(task))
+    told = transcript_of(await gen.history.events(task))
     return [each for message in told if isinstance(message, ToolMessage) for each in message.results]
 
 
@@ -87,7 +87,7 @@ async def test_a_machine_nearby_is_denied_at_the_gate_in_every_mode(tmp_path: Pa
         tmp_path, village, script, person, permission_mode="dontAsk", allow=["WebFetch"]
     ) as gen:
         outcome = await gen.ask("go").outcome()
-        events = await gen.store.events(outcome.agent_id)
+        events = await gen.history.events(outcome.agent_id)
     decided = [event.fact.decision for event in events if isinstance(event.fact, CallDecided)]
     assert [(each.action, each.remedy) for each in decided] == [(Action.DENY, Remedy.NOTHING)] * 2
     assert (person.asked, village.looked_up) == ([], [])

@@ -64,14 +64,14 @@ async def begun(talk: Talk) -> tuple[str, str]:
     await talk.say("go")
     await talk.rest()
     session = talk.session or ""
-    (child,) = [each.id for each in await talk.gen.store.tasks(TaskQuery(parent=session))]
+    (child,) = [each.id for each in await talk.gen.history.tasks(TaskQuery(parent=session))]
     assert await given(talk, session) == ["finding 1"]
     return session, child
 
 
 async def given(talk: Talk, session: str) -> list[str]:
     """The results that the main agent was given, in order."""
-    said = transcript_of(await talk.gen.store.events(session))
+    said = transcript_of(await talk.gen.history.events(session))
     return [unquoted(each.text) for each in said if isinstance(each, UserMessage) and each.delivers]
 
 
@@ -175,16 +175,16 @@ async def test_a_turn_of_gen_p_that_is_open_is_told_what_came_of_it(
         talking = start("-p", "go", "--model", MODEL, "--max-turns", "100000", cwd=tmp_path)
 
         async def has_ended() -> bool:
-            return any(each.result == "finding 1" for each in await gen.store.tasks(TaskQuery()))
+            return any(each.result == "finding 1" for each in await gen.history.tasks(TaskQuery()))
 
         await until(has_ended, "it has ended")
-        [child] = [each for each in await gen.store.tasks(TaskQuery()) if each.result == "finding 1"]
+        [child] = [each for each in await gen.history.tasks(TaskQuery()) if each.result == "finding 1"]
         await wake(tmp_path, child.id)
         await until(told.is_set, "it is told")
         enough.set()
         await asyncio.to_thread(talking.communicate)
         session = await gen.find(child.parent or "")
-        said = transcript_of(await gen.store.events(session.id))
+        said = transcript_of(await gen.history.events(session.id))
     given = [each.text for each in said if isinstance(each, UserMessage) and child.id in each.delivers]
     assert talking.returncode == 0
     assert [(each.partition("\n")[0], unquoted(each)) for each in given] == [

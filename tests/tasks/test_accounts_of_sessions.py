@@ -85,11 +85,11 @@ async def test_a_conversation_keeps_its_budget_until_another_one_is_named_or_it_
         session = (await gen.ask("go").outcome()).agent_id
     async with scripted(tmp_path, store=store, main=turns) as gen:
         assert not await goes_on(gen, session)
-        await gen.work.set_session_budget(Budget(tokens=200))
+        await gen.budgets.set_all(Budget(tokens=200))
         assert await goes_on(gen, session)
     async with scripted(tmp_path, store=store, main=turns) as gen:
         assert not await goes_on(gen, session)
-        await gen.work.set_session_budget(Budget())
+        await gen.budgets.set_all(Budget())
         assert await goes_on(gen, session)
     async with scripted(tmp_path, store=store, main=turns) as gen:
         assert await goes_on(gen, session)
@@ -114,7 +114,7 @@ async def test_naming_one_kind_of_budget_leaves_the_others_as_they_were(tmp_path
     async with scripted(tmp_path, store=store, settings={"max_tokens_total": 100}, main=turns) as gen:
         session = (await gen.ask("go").outcome()).agent_id
     async with scripted(tmp_path, store=store, settings={"max_spawns": 9}, main=turns) as gen:
-        assert await gen.work.budget_of(session) == Budget(tokens=100, spawns=9)
+        assert await gen.budgets.of_conversation(session) == Budget(tokens=100, spawns=9)
         with pytest.raises(UserMistake, match="The budget of 100 tokens of the session is spent"):
             await gen.ask("on", session=session).outcome()
 
@@ -128,12 +128,12 @@ async def test_what_is_set_for_all_sessions_does_not_lift_what_was_named_for_one
         session = (await gen.ask("go").outcome()).agent_id
     monkeypatch.setenv("GEN_MAX_TOKENS_TOTAL", "100000")
     async with scripted(tmp_path, store=store, main=turns) as gen:
-        assert await gen.work.budget_of(session) == Budget(tokens=100)
+        assert await gen.budgets.of_conversation(session) == Budget(tokens=100)
     monkeypatch.setenv("GEN_MAX_TOKENS_TOTAL", "50")
     async with scripted(tmp_path, store=store, main=turns) as gen:
-        assert await gen.work.budget_of(session) == Budget(tokens=50)
+        assert await gen.budgets.of_conversation(session) == Budget(tokens=50)
     async with scripted(tmp_path, store=store, settings={"max_tokens_total": 300}, main=turns) as gen:
-        assert await gen.work.budget_of(session) == Budget(tokens=300)
+        assert await gen.budgets.of_conversation(session) == Budget(tokens=300)
 
 
 async def test_a_fork_of_an_agent_of_a_conversation_is_paid_by_it_in_any_process(tmp_path: Path) -> None:
@@ -168,10 +168,10 @@ async def test_another_budget_counts_at_once_for_what_is_at_work_in_the_backgrou
     look = says("", call("Glob", pattern="*"), usage={"inputTokens": 90, "outputTokens": 10}, delay_ms=20)
     main = [says("", behind), says("told"), says("again")]
     async with scripted(tmp_path, store=MemoryStore(), main=main, Explore=[look] * 300) as gen:
-        await gen.work.set_session_budget(Budget(tokens=1_000_000))
+        await gen.budgets.set_all(Budget(tokens=1_000_000))
         turn = await gen.start_turn("go")
-        await until(lambda: any(live.task.totals.turns > 2 for live in gen.supervisor), "the agent has begun")
-        await gen.work.set_session_budget(Budget(tokens=200), turn.id)
+        await until(lambda: any(live.task.totals.turns > 2 for live in gen.running), "the agent has begun")
+        await gen.budgets.set_all(Budget(tokens=200), turn.id)
         await gen.outcome(turn)
         [agent] = await gen.tasks(turn.id)
     assert (agent.status, agent.error) == (
@@ -189,7 +189,7 @@ async def test_the_seconds_of_an_agent_bound_what_it_has_in_the_background(
     deep = {"max_depth": 2}
     async with scripted(tmp_path, store=MemoryStore(), settings=deep, lead=lead, Explore=never) as gen:
         led = await gen.task("lead", "go", budget=Budget(seconds=1.5))
-        await until(lambda: not [*gen.supervisor], "all have ended")
+        await until(lambda: not [*gen.running], "all have ended")
         [agent] = await gen.tasks(led.agent_id)
     assert agent.status is Status.TIMED_OUT
     why = r"it took longer than 1\.\d+ s; those that it has to end with have no more time"
@@ -212,9 +212,7 @@ async def test_an_agent_that_is_woken_while_its_sender_is_at_work_is_paid_only_o
     settings = {"max_depth": 2, "max_tokens_total": 450}
     async with scripted(tmp_path, settings=settings, lead=lead, Explore=EXPLORE) as gen:
         handle = await gen.task("lead", "go", background=True)
-        await until(
-            lambda: any(live.task.totals.turns == 2 for live in gen.supervisor), "it waits at the gate"
-        )
+        await until(lambda: any(live.task.totals.turns == 2 for live in gen.running), "it waits at the gate")
         [child] = await gen.tasks(handle.id)
         assert [(await gen.resume(child.agent_id, "more")).result for _ in range(2)] == ["found 1", "found 2"]
         await until(gate.opened, "it goes on")

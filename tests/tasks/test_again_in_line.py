@@ -92,9 +92,9 @@ async def line(folder: Path, wake: Wake = by_resume) -> AsyncGenerator[Line]:
 async def test_it_is_pending_at_its_place_for_everybody_and_then_goes_on(tmp_path: Path, wake: Wake) -> None:
     async with line(tmp_path, wake) as now, GenCode.open(tmp_path, model="offline") as other:
         shown = [await now.shown(gen) for gen in (now.gen, other)]
-        waited = await now.gen.watch.ended(now.again, 0.2)
+        waited = await now.gen.history.ended(now.again, 0.2)
         now.model.let_go.set()
-        ended = await now.gen.watch.ended(now.behind, 60)
+        ended = await now.gen.history.ended(now.behind, 60)
         told = await now.gen.get(now.again)
     assert shown[0] == [
         ("early", Status.PENDING, 1, ""),
@@ -114,7 +114,7 @@ async def test_who_stops_it_hits_it_and_it_never_works(tmp_path: Path, wake: Wak
         stopped = await now.gen.stop(now.again, keep=how == "keep", tree=how == "tree")
         place = (await now.gen.get(now.behind)).queue_position
         now.model.let_go.set()
-        await now.gen.watch.ended(now.behind, 60)
+        await now.gen.history.ended(now.behind, 60)
         later = await now.gen.get(now.again)
     assert (hit, place) == ([now.again], 1)
     assert (stopped.status, stopped.result, stopped.turns) == (Status.CANCELLED, "early", 1)
@@ -127,7 +127,7 @@ async def test_another_terminal_sees_it_in_line_and_stops_it(tmp_path: Path) -> 
         looked = await asyncio.to_thread(typed, "task", "output", now.again, "--no-block", cwd=tmp_path)
         ended = await asyncio.to_thread(typed, "task", "stop", now.again, "--json", cwd=tmp_path)
         now.model.let_go.set()
-        await now.gen.watch.ended(now.behind, 60)
+        await now.gen.history.ended(now.behind, 60)
     (row,) = [each for each in listed.out.splitlines() if now.again in each]
     assert "1st in the queue" in row
     waits = f"Task {now.again} of Explore is waiting in the queue (1st).\n"
@@ -147,7 +147,7 @@ async def test_to_interrupt_it_hits_nothing_and_says_so_before_and_after(tmp_pat
         words = ("--message", "and this")
         told = await asyncio.to_thread(typed, "task", "interrupt", now.again, *words, cwd=tmp_path)
         now.model.let_go.set()
-        await now.gen.watch.ended(now.behind, 60)
+        await now.gen.history.ended(now.behind, 60)
         went_on = await now.gen.get(now.again)
     waits = "Nothing to interrupt: Task {task} of Explore is waiting in the queue.\n"
     assert (hits, cut.out, cut.err) == ([[], []], waits.format(task=now.behind), "")
@@ -183,7 +183,7 @@ async def test_what_is_said_to_it_meanwhile_is_heard_with_what_woke_it(tmp_path:
         ):
             await now.gen.resume(now.again, "once more")
         now.model.let_go.set()
-        await now.gen.watch.ended(now.again, 60)
+        await now.gen.history.ended(now.again, 60)
         words = [each.text for each in heard(await said(now.gen, now.again))]
     assert (woken, cut.status) == (False, Status.PENDING)
     assert words == ["early", "more", "and this", "and that", "from elsewhere"]
@@ -240,7 +240,7 @@ async def test_what_was_said_anew_counts_although_it_never_began(tmp_path: Path)
 async def test_a_copy_of_it_has_heard_what_woke_it(tmp_path: Path) -> None:
     async with line(tmp_path) as now:
         copy = asyncio.create_task(now.gen.fork(now.again, "another way"))
-        await until(lambda: len(now.gen.supervisor) == 4, "the copy waits, too")
+        await until(lambda: len(now.gen.running) == 4, "the copy waits, too")
         now.model.let_go.set()
         outcome = await copy
     assert (outcome.status, outcome.result) == (Status.COMPLETED, "early / more / another way")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gencode.agent.ports import Request
-from gencode.app import GenCode
+from gencode.app import GenCode, components
 from gencode.core.errors import ProviderError
 from gencode.core.messages import CallPart, EndPart, Part, TextPart, ToolCall
 from gencode.core.outcome import Outcome
@@ -79,9 +79,9 @@ async def speak_to_the_conversation(folder: Path, text: str) -> None:
     """Say something to the conversation that another process leads in a folder, once it does."""
     at_work = TaskQuery(statuses=(Status.RUNNING,))
     async with GenCode.open(folder, model="offline") as gen:
-        await until(lambda: gen.store.tasks(at_work), "a conversation began")
-        [found] = await gen.store.tasks(at_work)
-        await gen.store.post(found.id, text, "user")
+        await until(lambda: gen.history.tasks(at_work), "a conversation began")
+        [found] = await gen.history.tasks(at_work)
+        await components(gen).store.post(found.id, text, "user")
 
 
 @pytest.mark.parametrize("output", ["text", "json", "stream-json"])

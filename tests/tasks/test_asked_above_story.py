@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from gencode.app import GenCode
+from gencode.app import GenCode, components
 from gencode.core.messages import AssistantMessage
 from gencode.core.questions import Answer, Question
 from gencode.core.spec import TaskRequest
@@ -70,7 +70,7 @@ async def has_ended(gen: GenCode, turns: int) -> bool:
 
 async def tasks(gen: GenCode) -> dict[str, Task]:
     """Everything there is, by what it was told first."""
-    return {each.created.prompt: each for each in await gen.store.tasks(TaskQuery())}
+    return {each.created.prompt: each for each in await gen.history.tasks(TaskQuery())}
 
 
 async def test_an_agent_apart_that_is_waited_for_asks_its_sender_first(
@@ -267,7 +267,7 @@ async def test_a_sender_whose_process_is_killed_is_not_waited_for_and_one_at_res
         assert (await gen.send(child, "once more")).resumed
 
         async def is_asked() -> bool:
-            return [each.sender for each in await gen.store.unread_messages(session)] == [child]
+            return [each.sender for each in await components(gen).store.unread_messages(session)] == [child]
 
         await until(is_asked, "its sender is asked")
         os.kill(parent.pid, signal.SIGKILL)
@@ -276,7 +276,7 @@ async def test_a_sender_whose_process_is_killed_is_not_waited_for_and_one_at_res
         first = results(await said(gen, child))
         again = await gen.send(child, "once more, please")
         await until(lambda: has_ended(gen, 5), "it goes on again")
-        asked = [each.sender for each in await gen.store.unread_messages(session)]
+        asked = [each.sender for each in await components(gen).store.unread_messages(session)]
         now = await gen.find(session)
     assert [each.startswith(UNDECIDED) for each in first] == [True]
     assert (again.resumed, asked, now.status) == (True, [child], Status.INTERRUPTED)
@@ -304,7 +304,7 @@ async def test_only_what_the_sender_writes_once_it_has_heard_the_question_answer
 
         async def is_asked() -> bool:
             main = (await tasks(gen)).get("go")
-            return main is not None and bool(await gen.store.unread_messages(main.id))
+            return main is not None and bool(await components(gen).store.unread_messages(main.id))
 
         await until(is_asked, "the question lies there")
         child = (await tasks(gen))["choose"].id
@@ -367,6 +367,6 @@ async def test_a_task_from_a_file_does_not_speak_to_the_sender_that_the_file_nam
         await again.ended()
         answers = results(await said(gen, taken.agent_id))
         assert (job.id, taken.agent_id) == ("00000001", "00000002")
-        assert await gen.store.unread_messages(job.id) == []
+        assert await components(gen).store.unread_messages(job.id) == []
         await job.halt(stop_cause("enough"))
     assert [each.partition(".")[0] for each in answers] == ["Nobody can be asked here"]

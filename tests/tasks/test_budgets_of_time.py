@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from gencode.app import components
 from gencode.budgets.limits import Spent
 from gencode.core.budget import Budget
 from gencode.core.errors import UserMistake
@@ -65,7 +66,7 @@ async def test_an_agent_that_a_model_goes_on_with_has_no_other_seconds_either(tm
     word = call("SendMessage", task_id=child.agent_id, message="and?")
     turns = [says(""), says(""), says("", again), says("", word), says("told")]
     assert child.status is Status.TIMED_OUT
-    store = opened.store
+    store = components(opened).store
     async with scripted(tmp_path, store=store, main=turns, Explore=[SLOW]) as opened:
         await opened.ask("go on", session=session).outcome()
         spent = refusal(child.agent_id).replace("of 1 second", "of 0.5 seconds")
@@ -84,9 +85,9 @@ async def test_the_turns_of_a_conversation_share_its_seconds(tmp_path: Path) -> 
         with pytest.raises(UserMistake) as refused:
             await opened.ask("more", session=session).outcome()
         assert str(refused.value) == refusal(session, "the session")
-        await opened.store.post(session, "are you there?", "system")
+        await components(opened).store.post(session, "are you there?", "system")
         with pytest.raises(MessageKept, match="What the conversation has not heard yet is kept"):
-            await opened.work.hear(opened.agents.main(), session)
+            await components(opened).work.hear(opened.agents.main(), session)
 
 
 @pytest.mark.parametrize(
@@ -97,9 +98,9 @@ async def test_a_turn_at_work_has_the_seconds_that_its_session_is_given_meanwhil
 ) -> None:
     slow = says("done", delay_ms=1_500)
     async with scripted(tmp_path, main=[slow]) as opened:
-        await opened.work.set_session_budget(Budget(seconds=before))
+        await opened.budgets.set_all(Budget(seconds=before))
         job = await opened.start_turn("go")
-        await opened.work.set_session_budget(Budget(seconds=after), job.id)
+        await opened.budgets.set_all(Budget(seconds=after), job.id)
         outcome = await opened.outcome(job)
     told = None if status is Status.COMPLETED else refusal(job.id, "the session")
     assert (outcome.status, outcome.error) == (status, told)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from gencode.agent.ports import Request
-from gencode.app import GenCode
+from gencode.app import GenCode, components
 from gencode.core.errors import StoreUnavailable
 from gencode.core.messages import (
     AssistantMessage,
@@ -378,4 +378,4 @@ async def test_no_result_is_lost_because_nobody_can_say_what_it_rests_on(
     async with scripted(folder, settings=ON, Explore=READS) as gen:
         outcome = await gen.task("Explore", "what?")
         assert (outcome.status, outcome.result) == (Status.COMPLETED, "it says one")
-        assert not await gen.store.owned()
+        assert not await components(gen).store.owned()

@@ -48,12 +48,12 @@ async def begun(folder: Path, agent: str = "general-purpose", **settings: Any) -
 
 
 async def told(gen: GenCode, task: str) -> list[str]:
-    messages = transcript_of(await gen.store.events(task))
+    messages = transcript_of(await gen.history.events(task))
     return [each.text for each in messages if isinstance(each, UserMessage)]
 
 
 async def results(gen: GenCode, task: str) -> list[str]:
-    messages = transcript_of(await gen.store.events(task))
+    messages = transcript_of(await gen.history.events(task))
     return [each.text for message in messages if isinstance(message, ToolMessage) for each in message.results]
 
 
@@ -203,7 +203,7 @@ async def going_on(gen: GenCode, task: str, way: str) -> str:
         return (await gen.resume(task, "read")).agent_id
     if way == "fork":
         return (await gen.fork(task, "read")).agent_id
-    created = (await gen.store.events(task))[0].fact
+    created = (await gen.history.events(task))[0].fact
     assert isinstance(created, TaskCreated)
     job = await gen.take_on(Handover("", created, background=True))
     return (await job.ended()).id

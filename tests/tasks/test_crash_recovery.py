@@ -76,7 +76,7 @@ async def test_after_a_kill_every_task_is_interrupted_and_the_conversation_goes_
         ]
         assert parent.error == child.error == "the process that ran it died"
         outcome = await gen.ask("and now?", session=parent.agent_id).outcome()
-        told = transcript_of(await gen.store.events(parent.agent_id))
+        told = transcript_of(await gen.history.events(parent.agent_id))
     assert (outcome.status, outcome.result) == (Status.COMPLETED, "I go on.")
     (answers,) = [message for message in told if isinstance(message, ToolMessage)]
     assert [(each.call, each.error) for each in answers.results] == [("call_0_0", True)]
@@ -204,4 +204,4 @@ async def test_a_task_that_is_worked_on_cannot_be_continued_by_another(tmp_path:
         job = await one.ask("go").start()
         with pytest.raises(UserMistake, match="is being worked on"):
             await two.ask("me too", session=job.id).start()
-        assert one.supervisor.find(job.id) is not None
+        assert one.running.find(job.id) is not None

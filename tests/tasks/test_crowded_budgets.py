@@ -4,7 +4,7 @@ import asyncio
 from contextlib import AsyncExitStack
 from pathlib import Path
 
-from gencode.app import GenCode
+from gencode.app import GenCode, components
 from gencode.core.budget import Budget
 from gencode.core.status import Status
 from gencode.stores.memory import MemoryStore
@@ -35,14 +35,17 @@ async def test_a_conversation_goes_on_beside_many_forks_while_there_is_something
         leader, *terminals = [
             await stack.enter_async_context(GenCode.open(tmp_path, model=gate, store=store)) for _ in range(6)
         ]
-        await leader.work.set_session_budget(Budget(tokens=budget))
+        await components(leader).work.set_session_budget(Budget(tokens=budget))
         session = (await leader.ask("go").outcome()).agent_id
         task = (await leader.tasks(session))[0].agent_id
         led = asyncio.ensure_future(leader.ask(WAIT, session=session).outcome())
         await so(store, session, lambda talk: not talk.status.ended)
         crowd = asyncio.gather(*(each.fork(task, WAIT) for each in terminals * FORKS_EACH))
         forks_begun = len(terminals) * FORKS_EACH
-        await until(lambda: sum(len(each.supervisor) for each in terminals) == forks_begun, "all have begun")
+        await until(
+            lambda: sum(len(components(each).supervisor) for each in terminals) == forks_begun,
+            "all have begun",
+        )
         gate.open.set()
         outcome = await led
         spent = (await spent_by(store, session)).tokens
@@ -58,7 +61,7 @@ async def test_forks_of_a_conversation_at_rest_begin_side_by_side(tmp_path: Path
         leader = await stack.enter_async_context(
             scripted(tmp_path, store=store, main=[SENDS, DONE], Explore=[DONE])
         )
-        await leader.work.set_session_budget(Budget(tokens=170_000))
+        await components(leader).work.set_session_budget(Budget(tokens=170_000))
         session = (await leader.ask("go").outcome()).agent_id
         task = (await leader.tasks(session))[0].agent_id
         gate = Gate(Explore=[DONE, DONE])
@@ -66,7 +69,7 @@ async def test_forks_of_a_conversation_at_rest_begin_side_by_side(tmp_path: Path
             await stack.enter_async_context(GenCode.open(tmp_path, model=gate, store=store)) for _ in range(6)
         ]
         crowd = asyncio.gather(*(each.fork(task, WAIT) for each in others))
-        await until(lambda: all(len(each.supervisor) for each in others), "all have begun")
+        await until(lambda: all(len(components(each).supervisor) for each in others), "all have begun")
         gate.open.set()
         ended = await crowd
     assert [each.status for each in ended] == [Status.COMPLETED] * 6

@@ -120,7 +120,7 @@ async def test_many_writers_on_few_files_lose_no_update(tmp_path: Path) -> None:
         refusals = [
             result.text
             for handle in handles
-            for event in await gen.store.events(handle.id)
+            for event in await gen.history.events(handle.id)
             if isinstance(message := getattr(event.fact, "message", None), ToolMessage)
             for result in message.results
             if result.error

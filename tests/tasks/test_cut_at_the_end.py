@@ -48,7 +48,7 @@ async def while_it_ends(
     """Cut a sender while the end of its agent is being written, which then comes to its end."""
     await store.comes.wait()
     cut(sender)
-    [agent] = [live for live in gen.supervisor if live.task.agent == "Explore"]
+    [agent] = [live for live in gen.running if live.task.agent == "Explore"]
     await until(lambda: agent.stop.stopped, "the agent is stopped, too")
     store.may.set()
     if sender.work is not None:
@@ -79,7 +79,7 @@ async def test_one_whose_work_was_only_interrupted_goes_on_with_it(tmp_path: Pat
     deep = {"max_depth": 2}
     async with scripted(tmp_path, settings=deep, store=store, lead=lead, Explore=[says("found it")]) as gen:
         handle = await gen.task("lead", "go", background=True)
-        [sender] = [live for live in gen.supervisor if isinstance(live, LocalTask)]
+        [sender] = [live for live in gen.running if isinstance(live, LocalTask)]
         await while_it_ends(gen, store, sender, lambda job: job.interrupt(INTERRUPTED))
         [agent] = await gen.tasks(handle.id)
         [answer] = results(await said(gen, handle.id))

@@ -149,7 +149,7 @@ async def test_whoever_stops_an_agent_and_leaves_does_not_wait_for_one(
     async with asyncio.timeout(30):
         async with opened(tmp_path, stubborn(wake)) as gen:
             turn = await gen.start_turn("go")
-            [job] = [live for live in gen.supervisor if isinstance(live, LocalTask)]
+            [job] = [live for live in gen.running if isinstance(live, LocalTask)]
             await until(lambda: len(job.record.answers) == 1, "the other call has come to its end")
             await turn.halt(stop_cause("enough"))
         wake.set()

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gencode.app import GenCode
+from gencode.app import GenCode, components
 from gencode.core.budget import Budget
 from gencode.core.errors import UserMistake
 from gencode.core.events import TaskCreated
@@ -93,8 +93,8 @@ async def test_one_that_outlives_its_session_takes_the_others_along_and_counts_o
 ) -> None:
     model = script(tmp_path, Explore=EXPLORE)
     async with GenCode.open(tmp_path, model=model, settings=TWO) as gen:
-        begun = [await gen.work.detach(TaskRequest("Explore", "look")) for _ in range(3)]
-        ended = [await gen.watch.ended(each, 60) for each in begun]
+        begun = [await components(gen).work.detach(TaskRequest("Explore", "look")) for _ in range(3)]
+        ended = [await gen.history.ended(each, 60) for each in begun]
     assert [(each.status, each.terms.budget) for each in ended] == [(Status.COMPLETED, Budget(spawns=1))] * 3
 
 
@@ -115,7 +115,7 @@ async def test_a_fork_that_goes_on_has_not_cost_its_session_twice(tmp_path: Path
     used = [says("found", usage={"inputTokens": 90, "outputTokens": 10})] * 9
     async with scripted(tmp_path, settings={"max_tokens_total": 350, "max_spawns": 3}, Explore=used) as gen:
         first = await gen.task("Explore", "look")
-        fork = await gen.work.fork(first.agent_id, Fork(), TaskRequest("", "another way"))
+        fork = await gen.start_fork(first.agent_id, Fork(), TaskRequest("", "another way"))
         await fork.ended()
         assert (await gen.resume(fork.id, "more")).status is Status.COMPLETED
         assert (await gen.task("Explore", "the last of three")).status is Status.COMPLETED
@@ -142,10 +142,10 @@ async def test_one_that_can_send_nobody_keeps_no_agents_from_those_sent_beside_i
         asking = asyncio.ensure_future(gen.ask("go").outcome())
 
         async def it_has_asked_for_all() -> bool:
-            return any(each.totals.turns > 5 for each in await gen.store.tasks(TaskQuery(roots=True)))
+            return any(each.totals.turns > 5 for each in await gen.history.tasks(TaskQuery(roots=True)))
 
         await until(it_has_asked_for_all, "it has asked for all agents that it may send")
-        sent = await gen.store.tasks(TaskQuery(agent="Bash"))
+        sent = await gen.history.tasks(TaskQuery(agent="Bash"))
         assert [each.status.ended for each in sent] == [False] * 5
 
         def all_have_passed() -> bool:

@@ -56,7 +56,7 @@ async def ends(gen: GenCode, task: str, times: int) -> None:
     """Wait until a task has ended so often."""
 
     async def ended() -> bool:
-        events = await gen.store.events(task)
+        events = await gen.history.events(task)
         return sum(isinstance(event.fact, TaskEnded) for event in events) == times
 
     await until(ended, f"{task} has ended {times} times")
@@ -141,10 +141,10 @@ async def test_what_answered_a_call_is_not_told_again_when_the_next_call_for_its
     async with scripted(tmp_path, settings=MAY, store=numbered(), main=main, Talker=replies) as gen:
         job = await gen.start_turn("go")
         await ends(gen, CHILD, 1)
-        await until(lambda: gen.supervisor.find(CHILD) is not None, "it goes on")
-        sender = await gen.watch.task(MAIN)
+        await until(lambda: gen.running.find(CHILD) is not None, "it goes on")
+        sender = await gen.history.current(MAIN)
         await job.halt(stop_cause("enough"))
-        child = await gen.watch.task(CHILD)
+        child = await gen.history.current(CHILD)
     assert [each.status for each in undelivered(cut_off(sender, CHILD), as_sent_from(sender, child))] == [
         Status.CANCELLED
     ]
@@ -162,7 +162,7 @@ async def test_a_run_that_says_nothing_does_not_hand_over_once_more_what_the_one
         await ends(gen, CHILD, 2)
         await gen.ask("and?", session=MAIN).outcome()
         first, second = await told(gen)
-        kept = await gen.outcome_of(await gen.watch.task(CHILD))
+        kept = await gen.outcome_of(await gen.history.current(CHILD))
     assert first == f"{BACK.format(CHILD, 'has finished')}\nFIRST"
     assert second.startswith(f"[The background task {CHILD} of Talker ended as failed: ")
     assert ("FIRST" in second, kept.status, kept.result) == (False, Status.FAILED, "FIRST")
@@ -182,7 +182,7 @@ async def test_both_answers_are_heard_by_another_process_than_those_in_which_the
         sent: list[Task] = []
         while not sent:
             await asyncio.sleep(0.01)
-            sent = await gen.store.tasks(TaskQuery(parent=job.id, statuses=(Status.COMPLETED,)))
+            sent = await gen.history.tasks(TaskQuery(parent=job.id, statuses=(Status.COMPLETED,)))
         child = sent[0].id
     async with opened(Talker=[says("SECOND")]) as gen:
         await gen.send(child, "thanks")

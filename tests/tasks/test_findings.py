@@ -47,7 +47,7 @@ async def test_a_word_heard_just_before_the_end_is_no_mistake(tmp_path: Path) ->
             handle = await gen.task("Explore", "look", background=True)
             await asyncio.sleep(delay / 1000)
             await gen.send(handle.id, "hello")
-            outcome = await gen.outcome_of(await gen.watch.ended(handle.id))
+            outcome = await gen.outcome_of(await gen.history.ended(handle.id))
             words = [each.text for each in heard(await said(gen, handle.id))]
         assert (outcome.status, words) == (Status.COMPLETED, ["look", "hello"])
 

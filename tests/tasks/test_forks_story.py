@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from gencode import GenCode
+from gencode.app import components
 from gencode.budgets.ledger import BudgetSpent
 from gencode.core.budget import Budget
 from gencode.core.errors import UserMistake
@@ -35,10 +36,10 @@ async def test_a_fork_begins_with_what_the_other_one_knew_and_goes_its_own_way(t
     turns = [says("", call("LS", path=".")), says("left")]
     async with scripted(tmp_path, Explore=[*turns, says("right")]) as gen:
         first = await gen.task("Explore", "look")
-        facts = await gen.store.events(first.agent_id)
+        facts = await gen.history.events(first.agent_id)
         after_listing = [event.seq for event in facts if isinstance(event.fact, MessageAdded)][2]
         forked = await gen.fork(first.agent_id, "now right", at=after_listing)
-        facts = await gen.store.events(forked.agent_id)
+        facts = await gen.history.events(forked.agent_id)
         told = await said(gen, forked.agent_id)
         again = await gen.get(first.agent_id)
     assert again == first
@@ -65,7 +66,7 @@ async def test_a_fork_in_the_middle_of_calls_answers_them(tmp_path: Path) -> Non
         first = await gen.task("Explore", "look")
         asked = next(
             event.seq
-            for event in await gen.store.events(first.agent_id)
+            for event in await gen.history.events(first.agent_id)
             if getattr(getattr(event.fact, "message", None), "calls", ())
         )
         forked = await gen.fork(first.agent_id, "again", at=asked)
@@ -147,10 +148,10 @@ async def test_a_fork_in_a_process_of_its_own_begins_with_what_the_other_one_kne
     turns = [says("", call("LS", path=".")), says("left")]
     async with GenCode.open(tmp_path, model=played(tmp_path, Explore=turns)) as gen:
         first = await gen.task("Explore", "look")
-        facts = await gen.store.events(first.agent_id)
+        facts = await gen.history.events(first.agent_id)
         asked = next(each.seq for each in facts if getattr(getattr(each.fact, "message", None), "calls", ()))
-        task, begins = await gen.work.fork_detached(first.agent_id, Fork(asked), TaskRequest("", "now right"))
-        found = await gen.watch.ended(task, 60)
+        task, begins = await gen.detach_fork(first.agent_id, Fork(asked), TaskRequest("", "now right"))
+        found = await gen.history.ended(task, 60)
         told = [each.text for each in heard(await said(gen, task))]
     assert (found.status, found.created.forked, found.result, begins) == (
         Status.COMPLETED,
@@ -175,10 +176,10 @@ async def test_a_fork_elsewhere_counts_in_the_budget_of_its_conversation(tmp_pat
     async with GenCode.open(tmp_path, model=model, settings=bounds) as gen:
         talk = await gen.ask("go").outcome()
         [child] = await gen.tasks(parent=talk.agent_id)
-        task, _ = await gen.work.fork_detached(child.agent_id, Fork(), TaskRequest("", "another way"))
-        found = await gen.watch.ended(task, 60)
+        task, _ = await gen.detach_fork(child.agent_id, Fork(), TaskRequest("", "another way"))
+        found = await gen.history.ended(task, 60)
         with pytest.raises(UserMistake, match="The budget of 2 agents of the session is spent"):
-            await gen.work.fork_detached(child.agent_id, Fork(), TaskRequest("", "one too many"))
+            await gen.detach_fork(child.agent_id, Fork(), TaskRequest("", "one too many"))
     assert (found.status, found.parent) == (Status.COMPLETED, talk.agent_id)
 
 
@@ -190,8 +191,8 @@ AGAIN = TaskRequest("", "another way")
 async def talking(gen: GenCode, gate: Gate) -> AsyncGenerator[tuple[str, str, asyncio.Future[Outcome]], None]:
     """A conversation that waits at a gate, the agent that it had sent before, and its turn."""
     turn = asyncio.ensure_future(gen.ask("go").outcome())
-    await until(lambda: any(live.task.totals.turns == 2 for live in gen.supervisor), "it waits at the gate")
-    [talk] = [live.id for live in gen.supervisor if live.task.conversation]
+    await until(lambda: any(live.task.totals.turns == 2 for live in gen.running), "it waits at the gate")
+    [talk] = [live.id for live in gen.running if live.task.conversation]
     [child] = await gen.tasks(parent=talk)
     yield talk, child.agent_id, turn
     if not turn.done():
@@ -200,7 +201,7 @@ async def talking(gen: GenCode, gate: Gate) -> AsyncGenerator[tuple[str, str, as
 
 
 async def left(gen: GenCode, talk: str) -> dict[str, int]:
-    balance = await gen.store.ledger.balance(talk)
+    balance = await components(gen).store.ledger.balance(talk)
     assert balance is not None
     return dict(balance.left)
 
@@ -217,17 +218,17 @@ async def test_a_fork_elsewhere_spends_from_the_budget_of_its_conversation_that_
             nobody = TaskRequest("", "another way", model="nope/none")
             for _ in range(3):
                 with pytest.raises(UserMistake, match="nope"):
-                    await gen.work.fork_detached(child, Fork(), nobody)
+                    await gen.detach_fork(child, Fork(), nobody)
             assert await left(gen, talk) == {"tokens": 100_000, "spawns": 8}
 
-            task, _ = await gen.work.fork_detached(child, Fork(), AGAIN)
-            found = await gen.watch.ended(task, 60)
+            task, _ = await gen.detach_fork(child, Fork(), AGAIN)
+            found = await gen.history.ended(task, 60)
             assert (found.status, found.result) == (Status.COMPLETED, "more")
             assert await left(gen, talk) == {"tokens": 99_000, "spawns": 7}
             await until(gate.opened, "somebody waits at the gate")
             assert (await turn).status is Status.COMPLETED
         again = asyncio.ensure_future(gen.ask("on", session=talk).outcome())
-        await until(lambda: gen.supervisor.find(talk), "it is at its next turn")
+        await until(lambda: gen.running.find(talk), "it is at its next turn")
         assert await left(gen, talk) == {"tokens": 99_000, "spawns": 7}
         await until(gate.opened, "somebody waits at the gate")
         await again
@@ -244,7 +245,7 @@ async def test_no_fork_is_born_elsewhere_when_its_conversation_at_work_has_no_ag
         talking(gen, gate) as (_, child, _),
     ):
         with pytest.raises(UserMistake, match="The budget of 1 agent of the session is spent"):
-            await gen.work.fork_detached(child, Fork(), AGAIN)
+            await gen.detach_fork(child, Fork(), AGAIN)
 
 
 async def test_work_without_a_conversation_is_given_to_others_where_agents_are_bounded(
@@ -253,8 +254,10 @@ async def test_work_without_a_conversation_is_given_to_others_where_agents_are_b
     model = played(tmp_path, Explore=[says("found", usage=USED), says("more", usage=USED)])
     bounds = {"max_spawns": 3, "max_tokens_total": 100_000}
     async with GenCode.open(tmp_path, model=model, settings=bounds) as gen:
-        detached = await gen.watch.ended(await gen.work.detach(TaskRequest("Explore", "look")), 60)
-        task, _ = await gen.work.fork_detached(detached.id, Fork(), AGAIN)
-        forked = await gen.watch.ended(task, 60)
+        detached = await gen.history.ended(
+            await components(gen).work.detach(TaskRequest("Explore", "look")), 60
+        )
+        task, _ = await gen.detach_fork(detached.id, Fork(), AGAIN)
+        forked = await gen.history.ended(task, 60)
     assert (detached.status, detached.result) == (Status.COMPLETED, "found")
     assert (forked.status, forked.result, forked.terms.budget.spawns) == (Status.COMPLETED, "more", 2)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from gencode.agent.final_answer import BEGINNING
-from gencode.app import GenCode
+from gencode.app import GenCode, components
 from gencode.core.errors import UserMistake
 from gencode.core.spec import TaskRequest
 from gencode.core.status import Status
@@ -67,8 +67,8 @@ async def test_the_last_form_counts_until_another_one_is_asked_for(tmp_path: Pat
         task = (await gen.task("Explore", "look", output_schema=FILES)).agent_id
         await gen.resume(task, "how many?", output_schema=COUNT)
         resumed = await gen.resume(task, "sure?")
-        await gen.work.send(task, "and now?", here=True)
-        woken = await gen.watch.ended(task, 60)
+        await components(gen).work.send(task, "and now?", here=True)
+        woken = await gen.history.ended(task, 60)
         told = await forms_told(gen, task)
     assert (resumed.turns, resumed.output) == (4, {"count": 1})
     assert (woken.totals.turns, woken.end.output, woken.terms.output_schema) == (5, {"count": 1}, COUNT)
@@ -107,13 +107,13 @@ async def test_a_model_may_ask_an_agent_that_goes_on_for_another_form(tmp_path: 
 async def test_what_is_no_schema_is_refused_and_nothing_goes_on(tmp_path: Path) -> None:
     async with scripted(tmp_path, Explore=[says("done")]) as gen:
         task = (await gen.task("Explore", "look")).agent_id
-        before = await gen.store.events(task)
+        before = await gen.history.events(task)
         request = TaskRequest("", "again", resume=task, background=True, output_schema=NO_SCHEMA)
         with pytest.raises(UserMistake) as refused:
             await gen.resume(task, "again", output_schema=NO_SCHEMA)
         with pytest.raises(UserMistake) as refused_apart:
-            await gen.work.detach(request)
-        assert await gen.store.events(task) == before
+            await components(gen).work.detach(request)
+        assert await gen.history.events(task) == before
     assert str(refused.value).startswith(REFUSAL)
     assert str(refused_apart.value) == str(refused.value)
 
@@ -131,7 +131,7 @@ async def test_a_conversation_has_the_form_of_the_agent_that_leads_it_and_gets_n
 async def test_a_fork_has_the_form_that_counted_where_it_begins(tmp_path: Path) -> None:
     async with scripted(tmp_path, Explore=[says("words"), says(LISTED), says(LISTED)]) as gen:
         task = (await gen.task("Explore", "look")).agent_id
-        ended = len(await gen.store.events(task))
+        ended = len(await gen.history.events(task))
         await gen.resume(task, "as a list", output_schema=FILES)
         before = await gen.fork(task, "another way", at=ended)
         after = await gen.fork(task, "another way")
@@ -143,12 +143,10 @@ async def test_a_fork_apart_has_the_form_that_counted_where_it_begins(tmp_path: 
     model = played(tmp_path, Explore=[{"text": "words"}, {"text": LISTED}, {"text": LISTED}])
     async with GenCode.open(tmp_path, model=model) as gen:
         task = (await gen.task("Explore", "look")).agent_id
-        ended = len(await gen.store.events(task))
+        ended = len(await gen.history.events(task))
         await gen.resume(task, "as a list", output_schema=FILES)
-        forks = [
-            (await gen.work.fork_detached(task, Fork(at), TaskRequest("", "on")))[0] for at in (ended, None)
-        ]
-        before, after = [await gen.watch.ended(each, 60) for each in forks]
+        forks = [(await gen.detach_fork(task, Fork(at), TaskRequest("", "on")))[0] for at in (ended, None)]
+        before, after = [await gen.history.ended(each, 60) for each in forks]
     assert (before.status, before.end.output) == (Status.COMPLETED, None)
     assert (after.status, after.end.output) == (Status.COMPLETED, {"files": ["a.py"]})
 

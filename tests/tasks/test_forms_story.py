@@ -163,7 +163,7 @@ async def test_a_fork_is_refused_a_schema_that_is_none(
         with pytest.raises(UserMistake, match="(?i)schema"):
             await gen.fork(task, "again", output_schema=schema)
         with pytest.raises(UserMistake, match="(?i)schema"):
-            await gen.work.fork_detached(task, Fork(), TaskRequest("", "again", output_schema=schema))
+            await gen.detach_fork(task, Fork(), TaskRequest("", "again", output_schema=schema))
         assert [each.agent_id for each in await gen.tasks()] == [task]
 
 

@@ -22,7 +22,7 @@ async def race(folder: Path) -> None:
             started = await asyncio.gather(*resumed, return_exceptions=True)
             refused = [each for each in started if isinstance(each, UserMistake)]
             assert len(refused) == 4
-            live = gen.supervisor.find(task)
+            live = gen.running.find(task)
             assert isinstance(live, LocalTask)
             ended = await live.ended()
             assert (ended.status.value, ended.result) == ("completed", f"reply {number}")

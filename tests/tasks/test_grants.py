@@ -71,7 +71,7 @@ async def opened(
 
 
 async def decisions(gen: GenCode, task: str) -> list[CallDecided]:
-    return [event.fact for event in await gen.store.events(task) if isinstance(event.fact, CallDecided)]
+    return [event.fact for event in await gen.history.events(task) if isinstance(event.fact, CallDecided)]
 
 
 async def only_child(gen: GenCode, parent: Outcome) -> Outcome:
@@ -80,7 +80,7 @@ async def only_child(gen: GenCode, parent: Outcome) -> Outcome:
 
 
 async def notes(gen: GenCode, task: str) -> list[str]:
-    told = transcript_of(await gen.store.events(task))
+    told = transcript_of(await gen.history.events(task))
     return [each.text for each in told if isinstance(each, UserMessage) and each.sender == "system"]
 
 
@@ -93,8 +93,8 @@ async def test_a_yes_to_a_wider_agent_is_a_grant_that_lives_with_the_task(tmp_pa
     async with opened(tmp_path, {"main": SENDS, "autonomous": DEPLOYS}, person) as gen:
         child = await only_child(gen, await gen.ask("go").outcome())
         (decided,) = await decisions(gen, child.agent_id)
-        created = (await gen.store.events(child.agent_id))[0].fact
-        kept = await gen.store.task(child.agent_id)
+        created = (await gen.history.events(child.agent_id))[0].fact
+        kept = await gen.history.task(child.agent_id)
         assert await notes(gen, child.agent_id) == []
     assert person.asked == [GRANTED]
     assert (decided.decision.action, decided.chain) == (
@@ -199,7 +199,7 @@ async def run_switched(folder: Path, before: str, after: Mode, *turns: Any) -> l
     @tool(effect="execute")
     async def switch(ctx: ToolContext) -> str:
         """The person changes the mode while the agents run."""
-        later.gen.root.switch(after)
+        later.gen.switch_mode(after)
         return "switched"
 
     script = {"main": [says("", call("Task", subagent_type="modest", prompt="x")), says("")], "modest": turns}
@@ -207,7 +207,7 @@ async def run_switched(folder: Path, before: str, after: Mode, *turns: Any) -> l
     async with GenCode.open(folder, tools=[deploy, switch], store=MemoryStore(), **given) as gen:
         later.gen = gen
         child = await only_child(gen, await gen.ask("go").outcome())
-        told = transcript_of(await gen.store.events(child.agent_id))
+        told = transcript_of(await gen.history.events(child.agent_id))
         assert sum(len(each.results) for each in told if isinstance(each, ToolMessage)) == 3
         return await decisions(gen, child.agent_id)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from gencode.app import GenCode
+from gencode.app import GenCode, components
 from gencode.core.budget import Budget
 from gencode.core.errors import StoreUnavailable
 from gencode.core.events import DurableFact, Event, TaskCreated, TaskStarted
@@ -89,9 +89,9 @@ async def test_a_fork_that_is_cut_between_its_birth_and_its_start_begins_the_nex
     ):
         store.away = True
         with pytest.raises(StoreUnavailable):
-            await first.work.take_on(handover)
+            await components(first).work.take_on(handover)
         store.away = False
-        job = await (second if elsewhere else first).work.take_on(handover)
+        job = await (second if elsewhere else first).take_on(handover)
         assert (await job.ended()).status is Status.COMPLETED
         refused = await forks(second, tasks[0])
     assert isinstance(refused, str) and refused.startswith("The budget of 5 agents of the session is spent.")

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from gencode import GenCode, UserMistake
+from gencode.app import components
 from gencode.core.events import Event, PassingFact, TaskCreated, TaskStalled
 from gencode.core.messages import ToolMessage, UserMessage
 from gencode.core.status import Status, StopCause
@@ -58,9 +59,9 @@ async def test_a_task_whose_process_hangs_is_timed_out_and_its_sender_told(
         leases_run_out(home)
         outcome = await gen.outcome(job)
         lost = await gen.get(child)
-        told = transcript_of(await gen.store.events(job.id))
+        told = transcript_of(await gen.history.events(job.id))
         stalled = [each for each in await heard(listener) if isinstance(each.fact, TaskStalled)]
-        left = await gen.store.owned()
+        left = await components(gen).store.owned()
     assert (outcome.status, outcome.result) == (Status.COMPLETED, "I go on without it.")
     assert (lost.status, lost.result) == (Status.TIMED_OUT, "I look around.")
     assert (lost.error or "").startswith(WHY) and (lost.error or "").endswith("it was killed")
@@ -99,7 +100,7 @@ async def test_a_process_that_hangs_before_it_begins_is_not_waited_for_longer(
     async with asyncio.timeout(20), GenCode.open(tmp_path, model=model, settings=settings) as gen:
         with pytest.raises(UserMistake, match="The process for the task did not begin within 1 s"):
             await gen.task("Explore", "look", isolation="process")
-        assert await gen.store.owned() == []
+        assert await components(gen).store.owned() == []
 
 
 class Leases(MemoryStore):

@@ -5,6 +5,7 @@ from typing import cast
 
 import pytest
 
+from gencode.app import components
 from gencode.core.errors import UnknownName, UserMistake
 from gencode.core.events import Event, TaskCreated
 from gencode.core.task import Task
@@ -41,7 +42,7 @@ async def test_what_the_journal_does_not_tell_is_named(tmp_path: Path) -> None:
         task = await gen.task("Explore", "look")
         stored = await gen.find(task.agent_id)
         await gen.resume(task.agent_id, "again")
-        gen.store.task = lambda _: _always(stored)  # pyright: ignore[reportAttributeAccessIssue]
+        components(gen).store.task = lambda _: _always(stored)  # pyright: ignore[reportAttributeAccessIssue]
         found = await gen.history.replayed([stored])
     assert (found.same, found.different, found.problems) == (False, (task.agent_id,), ())
 

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from gencode import GenCode, UserMistake
+from gencode.app import components
 from gencode.core.events import TaskBackgrounded, TaskEnded
 from gencode.core.messages import AssistantMessage, ToolMessage, UserMessage
 from gencode.core.rules import Mode
@@ -38,7 +39,7 @@ def played(folder: Path, **agents: list[dict[str, Any]]) -> str:
 
 async def owner_of(gen: GenCode, task: str) -> int:
     """The process that has the lease of a task."""
-    (owner,) = [held.owner for held in await gen.store.owned() if held.task == task]
+    (owner,) = [held.owner for held in await components(gen).store.owned() if held.task == task]
     return int(owner.split("|")[2])
 
 
@@ -58,8 +59,8 @@ async def test_the_outcome_is_the_same_as_in_this_process(tmp_path: Path) -> Non
         here = await gen.task("Explore", "look", description="a look")
         apart = await gen.task("Explore", "look", description="a look", isolation="process")
         stored = [await gen.find(each.agent_id) for each in (here, apart)]
-        facts = [[type(event.fact) for event in await gen.store.events(each.id)] for each in stored]
-        left = await gen.store.owned()
+        facts = [[type(event.fact) for event in await gen.history.events(each.id)] for each in stored]
+        left = await components(gen).store.owned()
     assert (apart.status, apart.result, apart.turns) == (here.status, here.result, here.turns)
     assert (apart.evidence, apart.cwd, apart.model) == (here.evidence, here.cwd, here.model)
     assert [each.created.policies for each in stored] == [stored[0].created.policies] * 2
@@ -71,7 +72,7 @@ async def test_an_agent_is_told_the_result_of_one_that_was_sent_apart(tmp_path: 
     model = played(tmp_path, main=main, Explore=[LOOK, says("found it")])
     async with GenCode.open(tmp_path, model=model) as gen:
         outcome = await gen.ask("go").outcome()
-        told = transcript_of(await gen.store.events(outcome.agent_id))
+        told = transcript_of(await gen.history.events(outcome.agent_id))
         sent = await gen.tasks(parent=outcome.agent_id)
     (answers,) = [message for message in told if isinstance(message, ToolMessage)]
     assert [reported(each.text) for each in answers.results] == ["found it", "found it"]
@@ -83,7 +84,7 @@ async def test_a_result_from_the_background_of_another_process_comes_back_once(t
     model = played(tmp_path, main=[says("", send), says("meanwhile"), says("heard")], Explore=[says("news")])
     async with GenCode.open(tmp_path, model=model) as gen:
         outcome = await gen.ask("go").outcome()
-        told = transcript_of(await gen.store.events(outcome.agent_id))
+        told = transcript_of(await gen.history.events(outcome.agent_id))
         (child,) = await gen.tasks(parent=outcome.agent_id)
     delivered = [each.delivers for each in told if isinstance(each, UserMessage) and each.delivers]
     assert (outcome.result, delivered) == ("heard", [(child.agent_id,)])
@@ -100,7 +101,7 @@ async def test_a_crash_there_ends_that_task_and_nothing_else(tmp_path: Path) -> 
         os.kill(process, signal.SIGKILL)
         outcome = await gen.outcome(job)
         lost = await gen.get(child)
-        told = transcript_of(await gen.store.events(job.id))
+        told = transcript_of(await gen.history.events(job.id))
     assert (outcome.status, outcome.result) == (Status.COMPLETED, "I go on without it.")
     assert (lost.status, lost.result) == (Status.INTERRUPTED, "I look around.")
     (answers,) = [message for message in told if isinstance(message, ToolMessage)]
@@ -114,7 +115,7 @@ async def test_a_stop_reaches_the_other_process(tmp_path: Path) -> None:
         child = await child_of(gen, job.id)
         process = await owner_of(gen, child)
         await job.halt(stop_cause("enough"))
-        outcome, stopped = await gen.get(job.id), await gen.watch.ended(child, 60)
+        outcome, stopped = await gen.get(job.id), await gen.history.ended(child, 60)
     assert (outcome.status, stopped.status) == (Status.CANCELLED, Status.CANCELLED)
     assert stopped.result == "I look around."
     with pytest.raises(ProcessLookupError):
@@ -129,8 +130,8 @@ async def test_a_process_that_does_not_answer_a_stop_is_killed_and_told_as_that(
         process = await owner_of(gen, child)
         os.kill(process, signal.SIGSTOP)
         await job.halt(stop_cause("enough"))
-        stopped = await gen.watch.ended(child, 60)
-        left = await gen.store.owned()
+        stopped = await gen.history.ended(child, 60)
+        left = await components(gen).store.owned()
     assert (stopped.status, stopped.end and stopped.end.reason) == (
         Status.INTERRUPTED,
         EndReason.STOP_UNANSWERED,
@@ -146,7 +147,7 @@ async def test_closing_the_session_ends_it(tmp_path: Path) -> None:
         handle = await gen.task("Explore", "look", background=True, isolation="process")
     async with GenCode.open(tmp_path, model=model) as gen:
         assert (await gen.get(handle.id)).status is Status.CANCELLED
-        assert await gen.store.owned() == []
+        assert await components(gen).store.owned() == []
 
 
 DIES = """
@@ -172,7 +173,7 @@ async def test_it_does_not_outlive_a_sender_that_is_killed(tmp_path: Path) -> No
     process.kill()
     await process.wait()
     async with GenCode.open(tmp_path, model=model) as gen:
-        ended = await gen.watch.ended(task, 20)
+        ended = await gen.history.ended(task, 20)
     assert (ended.status, ended.end.error) == (Status.CANCELLED, "the process that sent it is gone")
 
 
@@ -184,17 +185,17 @@ async def test_one_that_is_waited_for_apart_can_be_sent_to_the_background(tmp_pa
     async with GenCode.open(tmp_path, model=model) as gen:
         job = await gen.start_turn("go")
         child = await child_of(gen, job.id)
-        moved = await gen.reach.move_to_background(child)
+        moved = await components(gen).reach.move_to_background(child)
 
         async def spoke() -> bool:
-            heard = transcript_of(await gen.store.events(job.id))
+            heard = transcript_of(await gen.history.events(job.id))
             return any(isinstance(each, AssistantMessage) and each.text == "meanwhile" for each in heard)
 
         await until(spoke, "its sender goes on without it")
         await until(gate.opened)
         outcome = await gen.outcome(job)
-        facts = [event.fact for event in await gen.store.events(child)]
-        told = transcript_of(await gen.store.events(job.id))
+        facts = [event.fact for event in await gen.history.events(child)]
+        told = transcript_of(await gen.history.events(job.id))
     assert (moved.terms.background, outcome.result) == (True, "heard")
     assert [fact for fact in facts if isinstance(fact, TaskBackgrounded)] == [TaskBackgrounded()]
     assert isinstance(facts[-1], TaskEnded)
@@ -227,7 +228,7 @@ async def test_a_wish_for_the_other_process_is_not_taken_by_this_one(tmp_path: P
     model = played(tmp_path, Explore=[LOOK, SLOW])
     async with GenCode.open(tmp_path, model=model) as gen:
         handle = await gen.task("Explore", "look", background=True, isolation="process")
-        assert await gen.store.send_signal(handle.id, TaskSignal.STOP)
+        assert await components(gen).store.send_signal(handle.id, TaskSignal.STOP)
         outcome = await handle.result()
     assert (outcome.status, outcome.error) == (Status.CANCELLED, "it was stopped from another process")
 
@@ -257,7 +258,7 @@ async def test_one_that_has_ended_goes_on_although_its_sender_has_not_looked_sin
         job = await gen.start_task(request)
 
         async def has_ended() -> bool:
-            found = await gen.store.task(job.id)
+            found = await gen.history.task(job.id)
             return found is not None and found.status.ended
 
         await until(has_ended, "its process has written its end")

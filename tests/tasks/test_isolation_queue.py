@@ -4,6 +4,7 @@ import asyncio
 from pathlib import Path
 
 from gencode import GenCode
+from gencode.app import components
 from gencode.core.events import QueueMoved
 from gencode.core.status import Status
 from gencode.testing import says
@@ -36,7 +37,7 @@ async def test_over_the_cap_it_is_pending_with_a_place_and_runs_when_its_turn_co
         await gen.stop(first.id)
         outcome = await second.result()
         assert (outcome.status, outcome.result) == (Status.COMPLETED, "planned")
-        assert await gen.store.owned() == []
+        assert await components(gen).store.owned() == []
 
 
 async def test_one_that_waits_can_be_stopped_here_and_from_another_process(tmp_path: Path) -> None:
@@ -59,4 +60,4 @@ async def test_one_that_waits_ends_with_the_session(tmp_path: Path) -> None:
         waiting = await gen.task("Explore", "look", background=True, isolation="process")
     async with GenCode.open(tmp_path, model=model) as gen:
         assert (await gen.get(waiting.id)).status is Status.CANCELLED
-        assert await gen.store.owned() == []
+        assert await components(gen).store.owned() == []

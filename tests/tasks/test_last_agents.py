@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from gencode.app import GenCode
+from gencode.app import GenCode, components
 from gencode.core.budget import Budget
 from gencode.core.spec import TaskRequest
 from gencode.core.status import Status
@@ -30,7 +30,7 @@ async def test_as_many_agents_are_sent_to_processes_of_their_own_as_a_budget_has
     bounds = {"max_spawns": agents, "max_depth": 2}
     async with GenCode.open(tmp_path, model=model, settings=bounds) as gen:
         talk = await gen.ask("go").outcome()
-        tasks = await gen.store.tasks(TaskQuery(parent=talk.agent_id))
+        tasks = await gen.history.tasks(TaskQuery(parent=talk.agent_id))
     assert [each.status for each in tasks] == [Status.COMPLETED] * sent_off
 
 
@@ -47,7 +47,7 @@ async def test_one_in_a_process_of_its_own_sends_an_agent_where_the_session_has_
     (home / ".gen" / "settings.toml").write_text("max_depth = 2\n")
     async with GenCode.open(tmp_path, model=model, settings=bounds) as gen:
         await gen.ask("go").outcome()
-        [lead] = [each for each in await gen.store.tasks(TaskQuery()) if each.agent == "lead"]
+        [lead] = [each for each in await gen.history.tasks(TaskQuery()) if each.agent == "lead"]
         [heard] = results(await said(gen, lead.id))
     assert lead.status is Status.COMPLETED
     assert ("found" in heard) is sends
@@ -71,7 +71,7 @@ def test_no_agent_at_all_can_be_said_on_the_command_line(tmp_path: Path) -> None
 async def test_the_last_agent_may_be_a_fork_elsewhere_which_sends_nobody(tmp_path: Path) -> None:
     model = script(tmp_path, Explore=[FOUND, says("more")])
     async with GenCode.open(tmp_path, model=model, settings={"max_spawns": 1}) as gen:
-        first = await gen.watch.ended(await gen.work.detach(TaskRequest("Explore", "look")), 60)
-        fork, _ = await gen.work.fork_detached(first.id, Fork(), TaskRequest("", "again"))
-        forked = await gen.watch.ended(fork, 60)
+        first = await gen.history.ended(await components(gen).work.detach(TaskRequest("Explore", "look")), 60)
+        fork, _ = await gen.detach_fork(first.id, Fork(), TaskRequest("", "again"))
+        forked = await gen.history.ended(fork, 60)
     assert (forked.status, forked.result, forked.terms.budget) == (Status.COMPLETED, "more", Budget(spawns=0))

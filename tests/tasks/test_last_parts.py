@@ -48,7 +48,7 @@ BEFORE = AGENTS + 2
 async def begun(store: MemoryStore, folder: Path, budget: Budget) -> tuple[str, list[str]]:
     """A conversation at rest that has sent its agents, and these."""
     async with scripted(folder, store=store, settings=FREE, main=MAIN, Explore=[FOUND]) as gen:
-        await gen.work.set_session_budget(budget)
+        await gen.budgets.set_all(budget)
         outcome = await gen.ask("go").outcome()
         return outcome.agent_id, [each.agent_id for each in await gen.tasks(outcome.agent_id)]
 

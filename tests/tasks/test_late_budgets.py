@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from gencode.app import GenCode
+from gencode.app import GenCode, components
 from gencode.core.budget import Budget
 from gencode.core.errors import UserMistake
 from gencode.core.spec import TaskRequest
@@ -59,7 +59,7 @@ async def until_so(gen: GenCode, **turns: int) -> None:
     """Wait until the agents have had so many turns."""
 
     async def so() -> bool:
-        tasks = await gen.store.tasks(TaskQuery())
+        tasks = await gen.history.tasks(TaskQuery())
         return {each.agent: each.totals.turns for each in tasks} == turns
 
     await until(so, f"they have had {turns} turns")
@@ -74,7 +74,7 @@ async def stopped_before_those_it_sent(gen: GenCode, **turns: int) -> str:
 
 
 async def task_of(gen: GenCode, agent: str) -> str:
-    [found] = [each.id for each in await gen.store.tasks(TaskQuery()) if each.agent == agent]
+    [found] = [each.id for each in await gen.history.tasks(TaskQuery()) if each.agent == agent]
     return found
 
 
@@ -120,8 +120,8 @@ async def test_a_budget_that_is_named_for_an_agent_later_bounds_those_it_sent_be
             await named
         await until(gate.opened, "the agent that was sent before goes on")
         await named
-        await until(lambda: all_have_ended(gen.store), "all have ended")
-        assert 7 * CALL <= (await spent_by(gen.store, lead)).tokens < 13 * CALL
+        await until(lambda: all_have_ended(components(gen).store), "all have ended")
+        assert 7 * CALL <= (await gen.history.spent(lead)).tokens < 13 * CALL
 
 
 async def test_a_resume_that_is_refused_leaves_those_below_without_a_budget(
@@ -129,10 +129,10 @@ async def test_a_resume_that_is_refused_leaves_those_below_without_a_budget(
 ) -> None:
     async with led_before(tmp_path, home) as (gen, gate, lead):
         with pytest.raises(UserMistake, match="The prompt is empty"):
-            await gen.work.resume(lead, TaskRequest("", " ", budget=BUDGET))
+            await gen.start_resume(lead, TaskRequest("", " ", budget=BUDGET))
         await until(gate.opened, "the agent that was sent before goes on")
-        await until(lambda: all_have_ended(gen.store), "all have ended")
-        assert (await spent_by(gen.store, lead)).tokens == (2 + 1 + MUCH + 1) * CALL
+        await until(lambda: all_have_ended(components(gen).store), "all have ended")
+        assert (await gen.history.spent(lead)).tokens == (2 + 1 + MUCH + 1) * CALL
 
 
 @pytest.mark.parametrize("total", [None, 100 * CALL])
@@ -156,7 +156,7 @@ async def test_one_that_was_woken_below_an_agent_at_rest_spends_from_the_budget_
         going_on = asyncio.ensure_future(gen.resume(lead, "more", budget=BUDGET))
         await until(gate.opened, "the one that was woken goes on")
         assert [(await each).status for each in (going_on, woken.result())] == [Status.LIMIT_REACHED] * 2
-        assert 12 * CALL <= (await spent_by(gen.store, lead)).tokens < 13 * CALL
+        assert 12 * CALL <= (await gen.history.spent(lead)).tokens < 13 * CALL
 
 
 async def talked(gen: GenCode) -> str:
@@ -169,7 +169,7 @@ async def talked(gen: GenCode) -> str:
 
 async def said(gen: GenCode, session: str) -> None:
     """A person says /budget there."""
-    await gen.work.set_session_budget(BUDGET, session)
+    await gen.budgets.set_all(BUDGET, session)
 
 
 @pytest.mark.parametrize("name", [said, bounded])
@@ -184,9 +184,9 @@ async def test_a_budget_that_a_conversation_gets_later_bounds_what_it_has_in_the
         await name(gen, session)
         talking = asyncio.ensure_future(gen.ask("more", session=session).outcome()) if goes_on else None
         await until(gate.opened, "the agent in the background goes on")
-        await until(lambda: all_have_ended(gen.store), "all have ended")
+        await until(lambda: all_have_ended(components(gen).store), "all have ended")
         assert talking is None or (await talking).status is Status.LIMIT_REACHED
-        assert 12 * CALL <= (await spent_by(gen.store, session)).tokens < 13 * CALL
+        assert 12 * CALL <= (await gen.history.spent(session)).tokens < 13 * CALL
 
 
 async def test_a_budget_that_is_named_in_the_middle_of_a_turn_counts_at_once_with_all_turns_before(
@@ -203,7 +203,7 @@ async def test_a_budget_that_is_named_in_the_middle_of_a_turn_counts_at_once_wit
     async with GenCode.open(tmp_path, model=model, store=store) as gen:
         talking = asyncio.ensure_future(gen.ask("more", session=session).outcome())
         await until_so(gen, main=5)
-        await gen.work.set_session_budget(BUDGET, session)
+        await gen.budgets.set_all(BUDGET, session)
         await until(gate.opened, "the turn goes on")
         assert (await talking).status is Status.LIMIT_REACHED
         assert (await spent_by(store, session)).tokens == 12 * CALL
@@ -221,8 +221,8 @@ async def test_a_budget_is_named_beside_an_agent_in_a_process_of_its_own_which_i
         await until(gate.opened, "the agent in its process goes on")
         await named
         assert (await gen.find(lead)).terms.budget == BUDGET
-        await until(lambda: all_have_ended(gen.store), "all have ended")
-        assert (await spent_by(gen.store, lead)).tokens < 13 * CALL
+        await until(lambda: all_have_ended(components(gen).store), "all have ended")
+        assert (await gen.history.spent(lead)).tokens < 13 * CALL
 
 
 @pytest.mark.parametrize("at_work", [True, False])
@@ -236,11 +236,11 @@ async def test_a_conversation_that_has_such_an_agent_is_bounded_with_it(
         await until_so(gen, main=2, Bash=1)
         if not at_work:
             await gen.stop(turn.id)
-        await gen.work.set_session_budget(BUDGET, turn.id)
-        assert (gen.work.budget, (await gen.find(turn.id)).terms.budget) == (BUDGET, BUDGET)
+        await gen.budgets.set_all(BUDGET, turn.id)
+        assert (gen.budgets.default, (await gen.find(turn.id)).terms.budget) == (BUDGET, BUDGET)
         await until(gate.opened, "the agent in its process goes on")
-        await until(lambda: all_have_ended(gen.store), "all have ended")
-        assert 12 * CALL <= (await spent_by(gen.store, turn.id)).tokens < 13 * CALL
+        await until(lambda: all_have_ended(components(gen).store), "all have ended")
+        assert 12 * CALL <= (await gen.history.spent(turn.id)).tokens < 13 * CALL
 
 
 async def test_an_agent_with_a_budget_of_its_own_spends_from_the_new_one_as_well(
@@ -251,8 +251,8 @@ async def test_an_agent_with_a_budget_of_its_own_spends_from_the_new_one_as_well
         going_on = asyncio.ensure_future(gen.resume(lead, "more"))
         await until(gate.opened, "the agent in its process goes on")
         assert (await going_on).status is Status.LIMIT_REACHED
-        await until(lambda: all_have_ended(gen.store), "all have ended")
-        assert 8 * CALL <= (await spent_by(gen.store, lead)).tokens < 13 * CALL
+        await until(lambda: all_have_ended(components(gen).store), "all have ended")
+        assert 8 * CALL <= (await gen.history.spent(lead)).tokens < 13 * CALL
 
 
 async def test_another_process_names_a_budget_for_those_at_work_below(tmp_path: Path, home: Path) -> None:
@@ -261,8 +261,8 @@ async def test_another_process_names_a_budget_for_those_at_work_below(tmp_path: 
         assert (await asyncio.to_thread(command, *words, cwd=tmp_path)).code == 0
         assert (await gen.find(lead)).terms.budget == BUDGET
         await until(gate.opened, "the agent goes on")
-        await until(lambda: all_have_ended(gen.store), "all have ended")
-        assert 12 * CALL <= (await spent_by(gen.store, lead)).tokens < 13 * CALL
+        await until(lambda: all_have_ended(components(gen).store), "all have ended")
+        assert 12 * CALL <= (await gen.history.spent(lead)).tokens < 13 * CALL
 
 
 async def test_a_budget_is_lowered_while_somebody_elsewhere_spends_from_it(
@@ -327,7 +327,7 @@ async def test_so_is_one_by_what_a_command_names_that_goes_on_with_another_agent
         assert (await gen.find(session)).terms.budget == Budget(tokens=20 * CALL)
         await until(gate.opened, "the one that was woken goes on")
         assert (await woken.result()).status is Status.LIMIT_REACHED
-        assert 20 * CALL <= (await spent_by(gen.store, session)).tokens < 21 * CALL
+        assert 20 * CALL <= (await gen.history.spent(session)).tokens < 21 * CALL
 
 
 @pytest.mark.parametrize("named", ["when it was opened", "since then"])
@@ -342,15 +342,15 @@ async def test_a_budget_that_is_named_elsewhere_counts_before_what_was_named_her
     ):
         session = (await gen.ask("go").outcome()).agent_id
         if named == "since then":
-            await gen.work.set_session_budget(Budget(tokens=40 * CALL), session)
+            await gen.budgets.set_all(Budget(tokens=40 * CALL), session)
         await other.set_budget(session, Budget(tokens=2 * CALL))
         await gen.ask("more", session=session).outcome()
         with pytest.raises(UserMistake, match="The budget of 20,000 tokens of the session is spent"):
             await gen.ask("more", session=session).outcome()
         await other.set_budget(session, Budget(tokens=50 * CALL))
         await gen.ask("more", session=session).outcome()
-        assert await gen.work.budget_of(session) == Budget(tokens=50 * CALL)
-        await gen.work.set_session_budget(Budget(tokens=30 * CALL), session)
+        assert await gen.budgets.of_conversation(session) == Budget(tokens=50 * CALL)
+        await gen.budgets.set_all(Budget(tokens=30 * CALL), session)
         await gen.ask("more", session=session).outcome()
         assert (await gen.find(session)).terms.budget == Budget(tokens=30 * CALL)
 

@@ -236,7 +236,7 @@ async def test_a_budget_is_shared_in_the_same_way_through_a_database_of_many(
                 tmp_path, store=stores[1], main=MAIN, Explore=[*EXPLORE[:2], says("found more")]
             ) as other,
         ):
-            await other.work.set_session_budget(Budget(turns=BEFORE + 9))
+            await other.budgets.set_all(Budget(turns=BEFORE + 9))
             session = (await other.ask("go").outcome()).agent_id
             task = (await other.tasks(session))[0].agent_id
             led = asyncio.ensure_future(leader.ask(WAIT, session=session).outcome())

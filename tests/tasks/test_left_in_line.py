@@ -10,7 +10,7 @@ import pytest
 from gencode.app import GenCode
 from gencode.core.errors import UserMistake
 from gencode.core.status import Status
-from gencode.interfaces.http.restart import GO_ON, SHUT_DOWN
+from gencode.interfaces.http.restart import RESUME_NOTICE, SHUT_DOWN
 from gencode.testing import says
 from tests.interfaces.cli.running import script
 from tests.interfaces.http.serving import Client, gen_serve, served
@@ -20,7 +20,7 @@ from tests.tasks.words import heard, said
 from tests.waiting import until
 
 EXPLORE = [says("seen"), says("more seen")]
-TOLD_ONCE = [STOPPED.format(why=SHUT_DOWN), GO_ON.text]
+TOLD_ONCE = [STOPPED.format(why=SHUT_DOWN), RESUME_NOTICE.text]
 
 
 @pytest.fixture(autouse=True)
@@ -110,7 +110,7 @@ async def test_what_is_said_to_one_in_line_that_gets_a_process_of_its_own_is_hea
         await gen.task("Plan", "hold", background=True)
         apart = await gen.task("Explore", "look", background=True, isolation="process")
         await gen.send(apart.id, "and this")
-        ended = await gen.watch.ended(apart.id, 60)
+        ended = await gen.history.ended(apart.id, 60)
         told = await words(gen, apart.id)
     assert (ended.status, told) == (Status.COMPLETED, ["look", "and this"])
 

@@ -46,7 +46,7 @@ async def test_a_silent_agent_is_timed_out_and_its_siblings_are_delivered(tmp_pa
     ):
         outcome = await gen.ask("go").outcome()
         tasks = {task.agent: task for task in await gen.tasks()}
-        facts = await gen.store.events(tasks["Explore"].agent_id)
+        facts = await gen.history.events(tasks["Explore"].agent_id)
         (answers,) = [each for each in await said(gen, outcome.agent_id) if isinstance(each, ToolMessage)]
     assert (outcome.status, outcome.result) == (Status.COMPLETED, "main is done")
     assert tasks["Plan"].result == "Plan is done"
@@ -88,7 +88,7 @@ async def test_waiting_for_a_child_or_a_slot_is_no_silence(tmp_path: Path) -> No
         stalled = [
             event
             for task in (*tasks, outcome)
-            for event in await gen.store.events(task.agent_id)
+            for event in await gen.history.events(task.agent_id)
             if isinstance(event.fact, TaskStalled)
         ]
     assert ([task.status for task in tasks], outcome.status) == ([Status.COMPLETED] * 3, Status.COMPLETED)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from gencode.agent.ports import Request
-from gencode.app import GenCode, Outcome
+from gencode.app import GenCode, Outcome, components
 from gencode.core.budget import Budget
 from gencode.core.errors import ProviderError
 from gencode.core.events import CostEstimated, MessageAdded, TaskCreated, TaskStarted
@@ -54,7 +54,7 @@ class Breaks:
 
 async def costs(gen: GenCode, task: str) -> list[Usage]:
     """What calls of a task cost that came to nothing."""
-    facts = [event.fact for event in await gen.store.events(task)]
+    facts = [event.fact for event in await gen.history.events(task)]
     return [fact.usage for fact in facts if isinstance(fact, CostEstimated)]
 
 
@@ -92,10 +92,10 @@ async def test_a_call_that_is_cut_counts_in_the_next_process_too(tmp_path: Path)
     async with scripted(
         tmp_path, store=store, main=[says("", sent), says("told")], Explore=[SLOW, says("found")]
     ) as gen:
-        await gen.work.set_session_budget(Budget(tokens=200_000))
+        await gen.budgets.set_all(Budget(tokens=200_000))
         turn = await gen.start_turn("go")
-        await until(lambda: any(live.task.agent == "Explore" for live in gen.supervisor), "it is at work")
-        [task] = [live.id for live in gen.supervisor if live.task.agent == "Explore"]
+        await until(lambda: any(live.task.agent == "Explore" for live in gen.running), "it is at work")
+        [task] = [live.id for live in gen.running if live.task.agent == "Explore"]
         await until(lambda: asked(gen, task), "the model was asked")
         await gen.stop(task)
         await asyncio.wait_for(gen.outcome(turn), 60)
@@ -107,8 +107,8 @@ async def test_a_call_that_is_cut_counts_in_the_next_process_too(tmp_path: Path)
 
 
 async def asked(gen: GenCode, task: str) -> bool:
-    live = gen.supervisor.find(task)
-    balance = await gen.store.ledger.balance((live.task.parent if live else "") or "")
+    live = gen.running.find(task)
+    balance = await components(gen).store.ledger.balance((live.task.parent if live else "") or "")
     return balance is not None and balance.account.calls > 0
 
 
@@ -164,7 +164,7 @@ async def stopped(gen: GenCode, when: Callable[[], bool]) -> Outcome:
     """How an agent ends that is stopped as soon as this is so."""
     sent = asyncio.create_task(gen.task("Explore", "look", budget=Budget(tokens=100_000)))
     await until(when, "the model was asked")
-    [task] = [live.id for live in gen.supervisor]
+    [task] = [live.id for live in gen.running]
     await asyncio.sleep(0.05)
     await gen.stop(task)
     return await asyncio.wait_for(sent, 60)

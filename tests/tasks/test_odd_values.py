@@ -67,7 +67,7 @@ async def test_every_method_refuses_what_is_of_the_wrong_type(tmp_path: Path, sa
             assert (name, str(refused.value)) == (name, sentence.format(said=said, name=name))
         assert await gen.journal(task) == before
         assert [each.agent_id for each in await gen.tasks()] == [task]
-        assert await gen.store.tasks(TaskQuery(conversations=True)) == []
+        assert await gen.history.tasks(TaskQuery(conversations=True)) == []
 
 
 async def test_a_handle_refuses_the_same_and_its_task_goes_on(tmp_path: Path) -> None:

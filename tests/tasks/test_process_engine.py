@@ -49,7 +49,7 @@ async def test_what_a_worker_cannot_do_is_told_as_its_own_sentence(
 async def test_a_worker_that_is_not_bound_ends_by_itself(tmp_path: Path, home: Path) -> None:
     worker = await ProcessEngine(home / ".gen", tmp_path, {}).start(handover(tmp_path))
     async with GenCode.open(tmp_path, model="offline") as gen:
-        task = await gen.watch.ended(worker.task, 30)
+        task = await gen.history.ended(worker.task, 30)
     assert (task.agent, task.result, task.created.depth) == ("Explore", "done", 1)
 
 
@@ -68,5 +68,5 @@ async def test_code_that_lies_in_the_folder_is_not_run(
     monkeypatch.chdir(tmp_path)
     worker = await ProcessEngine(home / ".gen", tmp_path, {}).start(handover(tmp_path))
     async with GenCode.open(tmp_path, model="offline") as gen:
-        assert (await gen.watch.ended(worker.task, 30)).result == "done"
+        assert (await gen.history.ended(worker.task, 30)).result == "done"
     assert not (tmp_path / "evil").exists()

@@ -176,8 +176,8 @@ async def test_dollars_for_a_model_without_a_price_are_refused_at_once_and_nothi
                 await opened.set_budget(each, Budget(usd=1.0))
             assert str(refused.value).endswith("or limit tokens or turns instead.")
         with pytest.raises(UserMistake, match="The price of the model is not known"):
-            await opened.work.set_session_budget(Budget(usd=1.0), session)
-        assert ((await opened.find(task)).terms.budget, opened.work.budget) == (Budget(), Budget())
+            await opened.budgets.set_all(Budget(usd=1.0), session)
+        assert ((await opened.find(task)).terms.budget, opened.budgets.default) == (Budget(), Budget())
         await opened.set_budget(session, Budget(turns=3))
         with pytest.raises(UserMistake) as refused:
             await opened.set_budget(task, Budget(turns=9))

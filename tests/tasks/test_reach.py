@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from gencode import GenCode
+from gencode.app import components
 from gencode.core.events import Event, TaskEnded
 from gencode.core.messages import AssistantMessage, ToolMessage, UserMessage
 from gencode.core.spec import TaskRequest
@@ -32,7 +33,7 @@ BEHIND = call("Task", subagent_type="Plan", prompt="plan", run_in_background=Tru
 
 async def reached(gen: GenCode, task: str, turns: int) -> None:
     """Wait until a task has had so many turns."""
-    await gen.watch.until(task, lambda now: now.totals.turns >= turns, 20)
+    await components(gen).watch.until(task, lambda now: now.totals.turns >= turns, 20)
 
 
 async def children(gen: GenCode, parent: str, count: int) -> dict[str, str]:
@@ -54,10 +55,10 @@ async def test_a_stop_hits_the_work_that_is_waited_for_and_says_so(tmp_path: Pat
     ):
         job = await one.start_turn("go")
         sent = await children(one, job.id, 2)
-        first = await two.reach.stop(job.id, ENOUGH)
+        first = await components(two).reach.stop(job.id, ENOUGH)
         plan = await two.get(sent["Plan"])
-        second = await two.reach.stop(job.id, ENOUGH, tree=True)
-        third = await two.reach.stop(job.id, ENOUGH, tree=True)
+        second = await components(two).reach.stop(job.id, ENOUGH, tree=True)
+        third = await components(two).reach.stop(job.id, ENOUGH, tree=True)
     assert {task.id for task in first.hit} == {job.id, sent["Explore"]}
     assert (first.task.status, plan.status) == (Status.CANCELLED, Status.RUNNING)
     assert [(task.id, task.status) for task in second.hit] == [(sent["Plan"], Status.CANCELLED)]
@@ -75,7 +76,7 @@ async def test_one_that_is_stopped_may_say_what_it_has_found(tmp_path: Path) -> 
             handle = await one.task("Explore", "look", background=True)
             await reached(one, handle.id, 1)
             stopper = two if elsewhere else one
-            stops = await stopper.reach.stop(handle.id, ENOUGH, report=True)
+            stops = await components(stopper).reach.stop(handle.id, ENOUGH, report=True)
             told = transcript_of(await store.events(handle.id))
         why = "it was stopped from another process" if elsewhere else str(ENOUGH)
         assert (stops.task.status, stops.task.end.error) == (Status.CANCELLED, why)
@@ -101,7 +102,7 @@ async def test_a_job_knows_whether_another_process_stopped_it_whatever_the_reaso
         await reached(one, job.id, 1)
         before = job.stopped_elsewhere
         stopper = two if elsewhere else one
-        stops = await stopper.reach.stop(job.id, ELSEWHERE, report=report)
+        stops = await components(stopper).reach.stop(job.id, ELSEWHERE, report=report)
     assert (stops.task.status, stops.task.end.error) == (Status.CANCELLED, str(ELSEWHERE))
     assert (before, job.stopped_elsewhere) == (False, elsewhere)
 
@@ -111,10 +112,10 @@ async def test_facts_are_followed_from_any_number_until_the_end(tmp_path: Path) 
     turns = [LOOK, says("one", delay_ms=300), says("two")]
     async with scripted(tmp_path, store=store, Explore=turns) as one, scripted(tmp_path, store=store) as two:
         handle = await one.task("Explore", "look", background=True)
-        all_of_it = [event async for event in two.watch.events(handle.id)]
-        late = [event async for event in two.watch.events(handle.id, after=4)]
+        all_of_it = [event async for event in components(two).watch.events(handle.id)]
+        late = [event async for event in components(two).watch.events(handle.id, after=4)]
         again = await one.resume(handle.id, "go on", background=True)
-        more = [event async for event in two.watch.events(again.id, after=len(all_of_it))]
+        more = [event async for event in components(two).watch.events(again.id, after=len(all_of_it))]
         stored = await store.events(handle.id)
     assert (all_of_it + more, late) == (stored, all_of_it[4:])
     assert [isinstance(events[-1].fact, TaskEnded) for events in (all_of_it, more)] == [True, True]
@@ -129,7 +130,7 @@ async def test_a_handle_hears_everything_and_ends_with_its_task(tmp_path: Path) 
         late = [event async for event in handle.events()]
         other = await gen.resume(handle.id, "go on", background=True)
         rest = [event async for event in other.events(after=len(durable(early)))]
-        stored = await gen.store.events(handle.id)
+        stored = await gen.history.events(handle.id)
     assert (outcome.status, outcome.result, other.id) == (Status.COMPLETED, "one", handle.id)
     assert durable(early) == late
     assert durable(early) + durable(rest) == stored
@@ -201,10 +202,10 @@ async def test_an_interrupt_names_only_what_it_cut(tmp_path: Path) -> None:
 
         async def ends() -> None:
             await until(gate.opened)
-            await two.watch.ended(sent["general-purpose"])
+            await components(two).watch.ended(sent["general-purpose"])
 
         store.before = ends
-        stops = await two.reach.interrupt(job.id, ENOUGH)
+        stops = await components(two).reach.interrupt(job.id, ENOUGH)
         done = await two.get(sent["general-purpose"])
     assert (done.status, stops.task.status) == (Status.COMPLETED, Status.CANCELLED)
     assert [each.id for each in stops.hit] == [job.id, sent["Explore"]]
@@ -226,18 +227,18 @@ async def test_a_process_that_hangs_is_fenced(tmp_path: Path) -> None:
     async with GenCode.open(tmp_path, model=model) as gen:
 
         async def has_looked() -> bool:
-            told = transcript_of(await gen.store.events(task))
+            told = transcript_of(await gen.history.events(task))
             return any(isinstance(message, ToolMessage) for message in told)
 
         await until(has_looked, "it waits for its model")  # and has not just the database for itself
         await asyncio.sleep(0.2)
         os.kill(process.pid, signal.SIGSTOP)
-        stops = await gen.reach.stop(task, ENOUGH)
-        written = await gen.store.events(task)
+        stops = await components(gen).reach.stop(task, ENOUGH)
+        written = await gen.history.events(task)
         os.kill(process.pid, signal.SIGCONT)
         process.terminate()
         await process.wait()
-        after = await gen.store.events(task)
+        after = await gen.history.events(task)
     assert (stops.task.status, stops.task.end.error) == (
         Status.INTERRUPTED,
         "it was stopped, and its process did not answer",

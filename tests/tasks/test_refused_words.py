@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gencode.app import GenCode
+from gencode.app import GenCode, components
 from gencode.core.budget import Budget
 from gencode.core.errors import UserMistake
 from gencode.core.status import Status
@@ -46,7 +46,7 @@ async def test_what_is_refused_is_not_kept_and_not_heard_later(tmp_path: Path) -
             with pytest.raises(UserMistake, match=SPENT):
                 await refused
         assert (await store.unread_messages(child.agent_id), await store.unread_messages(session)) == ([], [])
-        await gen.work.set_session_budget(Budget())
+        await gen.budgets.set_all(Budget())
         await gen.resume(child.agent_id, "real")
         await gen.ask("real", session=session).outcome()
         assert await words(gen, child.agent_id) == ["look", "real"]
@@ -64,7 +64,7 @@ async def test_what_comes_back_to_a_spent_conversation_is_kept_once_and_that_is_
         await gen.send(session, "and then?")
         for _ in range(2):
             with pytest.raises(MessageKept, match="What the conversation has not heard yet is kept"):
-                await gen.work.hear(gen.agents.main(), session)
+                await components(gen).work.hear(gen.agents.main(), session)
         kept = [each.text for each in await store.unread_messages(session)]
         assert kept == ["and then?"]
 
@@ -80,7 +80,7 @@ async def test_words_of_several_at_once_to_an_ended_agent_are_all_heard_once(tmp
         told = [f"word {number}" for number in range(6)]
         sent = [(one, other)[number % 2].send(task, text) for number, text in enumerate(told)]
         woken = [each.resumed for each in await asyncio.gather(*sent)]
-        await one.watch.ended(task, SECONDS)
+        await one.history.ended(task, SECONDS)
         assert await store.unread_messages(task) == []
         assert Counter(await words(one, task)) == Counter(["look", *told])
     assert woken.count(True) >= 1

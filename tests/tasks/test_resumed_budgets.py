@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gencode.app import GenCode
+from gencode.app import GenCode, components
 from gencode.core.budget import Budget
 from gencode.core.errors import UserMistake
 from gencode.core.outcome import Outcome
@@ -39,7 +39,7 @@ async def stopped_before_its_agent(gen: GenCode, **turns: int) -> str:
     handle = await gen.task("lead", "go", background=True, budget=BUDGET)
 
     async def both_wait() -> bool:
-        tasks = await gen.store.tasks(TaskQuery())
+        tasks = await gen.history.tasks(TaskQuery())
         return {each.agent: each.totals.turns for each in tasks} == (turns or {"lead": 2, "Bash": 1})
 
     await until(both_wait, "one agent waits for the other, and that at the gate")
@@ -64,8 +64,8 @@ async def test_an_agent_that_goes_on_and_those_it_sent_before_do_not_spend_its_b
         going_on = asyncio.ensure_future(gen.resume(lead, "more"))
         await until(gate.opened, "the agent that was sent before goes on")
         assert (await going_on).status is Status.LIMIT_REACHED
-        await until(lambda: all_have_ended(gen.store), "all have ended")
-        assert 8 * CALL <= (await spent_by(gen.store, lead)).tokens < 13 * CALL
+        await until(lambda: all_have_ended(components(gen).store), "all have ended")
+        assert 8 * CALL <= (await gen.history.spent(lead)).tokens < 13 * CALL
 
 
 @pytest.mark.parametrize("total", [None, 100 * CALL])
@@ -118,12 +118,12 @@ async def test_another_agent_below_it_that_is_woken_while_it_rests_does_not_spen
     model = script(tmp_path, main=[], lead=main, Bash=behind, Explore=first)
     async with GenCode.open(tmp_path, model=model, settings={"max_depth": 2}) as gen:
         lead = await stopped_before_its_agent(gen, lead=3, Explore=1, Bash=1)
-        [other] = [each.id for each in await gen.store.tasks(TaskQuery()) if each.agent == "Explore"]
+        [other] = [each.id for each in await gen.history.tasks(TaskQuery()) if each.agent == "Explore"]
         woken = asyncio.ensure_future(gen.resume(other, "more"))
         await until(gate.opened, "the agent in the background goes on")
         assert (await woken).status is Status.LIMIT_REACHED
-        await until(lambda: all_have_ended(gen.store), "all have ended")
-        assert 8 * CALL <= (await spent_by(gen.store, lead)).tokens < 13 * CALL
+        await until(lambda: all_have_ended(components(gen).store), "all have ended")
+        assert 8 * CALL <= (await gen.history.spent(lead)).tokens < 13 * CALL
 
 
 def make_slow(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -146,10 +146,10 @@ async def test_a_resume_that_is_refused_leaves_those_below_the_budget_they_had(
     async with GenCode.open(tmp_path, model=model, settings={"max_depth": 2}) as gen:
         lead = await stopped_before_its_agent(gen)
         with pytest.raises(UserMistake, match="The prompt is empty"):
-            await gen.work.resume(lead, TaskRequest("", " ", budget=Budget(tokens=tokens)))
+            await gen.start_resume(lead, TaskRequest("", " ", budget=Budget(tokens=tokens)))
         await until(gate.opened, "the agent that was sent before goes on")
-        await until(lambda: all_have_ended(gen.store), "all have ended")
-        assert (await spent_by(gen.store, lead)).tokens == BUDGET.tokens
+        await until(lambda: all_have_ended(components(gen).store), "all have ended")
+        assert (await gen.history.spent(lead)).tokens == BUDGET.tokens
 
 
 async def test_a_second_resume_while_one_is_slow_to_begin_changes_nothing_of_its_budget(
@@ -161,14 +161,14 @@ async def test_a_second_resume_while_one_is_slow_to_begin_changes_nothing_of_its
     async with GenCode.open(tmp_path, model=model, settings=settings) as gen:
         lead = await stopped_before_its_agent(gen)
         make_slow(monkeypatch)
-        first = asyncio.ensure_future(gen.work.resume(lead, TaskRequest("", "more")))
+        first = asyncio.ensure_future(gen.start_resume(lead, TaskRequest("", "more")))
         await asyncio.sleep(0.1)
         with pytest.raises(UserMistake, match="is running"):
-            await gen.work.resume(lead, TaskRequest("", "more", budget=Budget(tokens=30 * CALL)))
+            await gen.start_resume(lead, TaskRequest("", "more", budget=Budget(tokens=30 * CALL)))
         await first
         await until(gate.opened, "the agent that was sent before goes on")
-        await until(lambda: all_have_ended(gen.store), "all have ended")
-        assert (await spent_by(gen.store, lead)).tokens == BUDGET.tokens
+        await until(lambda: all_have_ended(components(gen).store), "all have ended")
+        assert (await gen.history.spent(lead)).tokens == BUDGET.tokens
 
 
 @pytest.mark.parametrize("lead_first", [True, False])
@@ -183,11 +183,11 @@ async def test_one_that_was_woken_and_its_sender_that_goes_on_after_it_spend_one
     model = script(tmp_path, main=[], lead=lead_says, Bash=sent_says)
     async with GenCode.open(tmp_path, model=model, settings={"max_depth": 2}) as gen:
         lead = (await gen.task("lead", "go", budget=Budget(tokens=80 * CALL))).agent_id
-        [sent] = [each.id for each in await gen.store.tasks(TaskQuery()) if each.agent == "Bash"]
+        [sent] = [each.id for each in await gen.history.tasks(TaskQuery()) if each.agent == "Bash"]
         woken = asyncio.ensure_future(gen.resume(sent, "more"))
 
         async def waits() -> bool:
-            found = await gen.store.task(sent)
+            found = await gen.history.task(sent)
             return found is not None and found.totals.turns == 2
 
         await until(waits, "the one that was woken waits at the gate")
@@ -196,7 +196,7 @@ async def test_one_that_was_woken_and_its_sender_that_goes_on_after_it_spend_one
             await goes_on
         await until(gate.opened, "the one that was woken goes on")
         await asyncio.gather(woken, goes_on)
-        assert (await spent_by(gen.store, lead)).tokens == 80 * CALL
+        assert (await gen.history.spent(lead)).tokens == 80 * CALL
 
 
 async def test_one_that_is_woken_while_its_sender_is_slow_to_go_on_takes_nothing_from_it(
@@ -215,7 +215,7 @@ async def test_one_that_is_woken_while_its_sender_is_slow_to_go_on_takes_nothing
     )
     async with GenCode.open(tmp_path, model=model, settings={"max_depth": 2}) as gen:
         lead = await stopped_before_its_agent(gen, lead=3, Explore=1, Bash=1)
-        [other] = [each.id for each in await gen.store.tasks(TaskQuery()) if each.agent == "Explore"]
+        [other] = [each.id for each in await gen.history.tasks(TaskQuery()) if each.agent == "Explore"]
         make_slow(monkeypatch)
         goes_on = asyncio.ensure_future(gen.resume(lead, "more"))
         await asyncio.sleep(0.1)
@@ -223,5 +223,5 @@ async def test_one_that_is_woken_while_its_sender_is_slow_to_go_on_takes_nothing
         went_on, _ = await asyncio.gather(goes_on, woken, return_exceptions=True)
         assert isinstance(went_on, Outcome) and went_on.turns > 3
         await until(gate.opened, "the agent that was sent before goes on")
-        await until(lambda: all_have_ended(gen.store), "all have ended")
-        assert (await spent_by(gen.store, lead)).tokens == BUDGET.tokens
+        await until(lambda: all_have_ended(components(gen).store), "all have ended")
+        assert (await gen.history.spent(lead)).tokens == BUDGET.tokens

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from gencode import GenCode, ToolContext, UserMistake, tool
+from gencode.app import components
 from gencode.core.events import Event, TaskCreated, TaskStarted, plain
 from gencode.core.messages import Message, UserMessage
 from gencode.core.rules import Action, Mode, Policy, parse_rule
@@ -188,7 +189,7 @@ async def test_a_fact_that_cannot_be_read_stops_it_and_nothing_is_lost(tmp_path:
         with pytest.raises(UserMistake, match=rf"{task} cannot be resumed: Fact 3 .*Nothing was changed"):
             await gen.resume(task, "go on")
         shown = await gen.show(task)
-        assert (await gen.store.owned(), shown.status) == ([], Status.COMPLETED)
+        assert (await components(gen).store.owned(), shown.status) == ([], Status.COMPLETED)
     with sqlite3.connect(database()) as connection:
         rows = connection.execute("SELECT count(*) FROM Journal WHERE Task = ?", (task,)).fetchall()
     connection.close()

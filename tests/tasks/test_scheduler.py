@@ -262,7 +262,7 @@ async def test_a_run_that_was_cut_off_can_be_gone_on_with(tmp_path: Path) -> Non
 
 async def test_what_cannot_be_planned_is_refused(tmp_path: Path) -> None:
     async with scripted(tmp_path, main=[says("x")]) as gen:
-        calendar = gen.secretary.calendar
+        calendar = gen.schedule
         for plan, why in (
             (JobRequest("@daily", "  "), "The prompt is empty"),
             (JobRequest("@daily", "x" * 20_001), "longer than 20,000"),

@@ -45,7 +45,7 @@ BEFORE = 6
 async def begun(store: MemoryStore, folder: Path, budget: Budget) -> tuple[str, list[str]]:
     """A conversation at rest that has sent four agents, and these."""
     async with scripted(folder, store=store, main=MAIN, Explore=EXPLORE) as gen:
-        await gen.work.set_session_budget(budget)
+        await gen.budgets.set_all(budget)
         outcome = await gen.ask("go").outcome()
         return outcome.agent_id, [each.agent_id for each in await gen.tasks(outcome.agent_id)]
 

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from gencode import GenCode
+from gencode.app import components
 from gencode.core.status import Status
 from gencode.tasks.task_folders import TaskFolder, current_result
 from gencode.testing import call, says
@@ -100,10 +101,10 @@ async def test_it_is_there_until_the_last_one_in_it_has_ended_who_tells_what_was
         kid = await kid_of(gen, boss)
         if how != "turns":
             await gen.stop(boss, keep=how == "keep")
-        first = await gen.watch.ended(boss, 30)
-        still = await current_result(first, gen.store)
+        first = await gen.history.ended(boss, 30)
+        still = await current_result(first, components(gen).store)
         await yard.opened()
-        last = await gen.watch.ended(kid, 30)
+        last = await gen.history.ended(kid, 30)
         then = await gen.find(boss)
     in_use = (
         f"[Task {kid} of kid is still at work in its worktree. What is changed there is committed, and told "
@@ -132,7 +133,7 @@ async def test_one_in_which_nobody_changed_anything_is_removed_by_the_last_one(y
         there = branches(yard.folder)
         await yard.opened()
         (sent,) = await gen.tasks(parent=boss)
-        last = await gen.watch.ended(sent.agent_id, 30)
+        last = await gen.history.ended(sent.agent_id, 30)
     assert there == f"+ gencode/{boss}"
     removed = "[It changed no file in its worktree, which was removed.]"
     assert last.result == f"seen\n\n[It was the last one at work in the worktree of task {boss}.]\n{removed}"
@@ -191,7 +192,7 @@ async def test_one_below_one_below_it_is_the_last_one_too(yard: Yard) -> None:
         await gen.stop(lead)
         between = await gen.find(lead)
         await yard.opened()
-        last, then = await gen.watch.ended(kid, 30), await gen.find(boss)
+        last, then = await gen.history.ended(kid, 30), await gen.find(boss)
     assert between.result.startswith(f"[Task {kid} of kid is still at work in the worktree of task {boss}. ")
     assert ("-one\n+two" in last.result, "-one\n+two" in then.result) == (True, True)
     assert git(yard.folder, "show", f"gencode/{boss}:a.txt") == "two"
@@ -205,7 +206,7 @@ async def test_one_from_which_another_was_made_is_there_while_somebody_is_in_tha
         await gen.stop(boss)
         first = await gen.find(boss)
         await yard.opened()
-        last = await gen.watch.ended(kid, 30)
+        last = await gen.history.ended(kid, 30)
     assert f"Task {kid} of kid is still at work in its worktree" in first.result
     assert f"[Its changes are on the branch gencode/{kid}, in {last.created.worktree}, " in last.result
     assert git(yard.folder, "show", f"gencode/{kid}:a.txt") == "two"
@@ -236,8 +237,8 @@ async def test_who_changed_a_file_in_it_is_known_to_those_it_sends_also_in_other
     async with GenCode.open(yard.folder, model=yard.model(boss=boss), settings=FREE) as gen:
         outcome = await gen.task("boss", "go")
         worktree, digest = (await gen.find(outcome.agent_id)).created.worktree, sha256(b"boss\n").hexdigest()
-        known = await gen.watch.author(worktree, "sub/new.txt", digest, None)
-        its_own = await gen.watch.author(worktree, "sub/new.txt", digest, outcome.agent_id)
+        known = await components(gen).watch.author(worktree, "sub/new.txt", digest, None)
+        its_own = await components(gen).watch.author(worktree, "sub/new.txt", digest, outcome.agent_id)
     assert (known, its_own) == (f"the agent boss, task {outcome.agent_id}", "")
 
 
@@ -283,8 +284,8 @@ async def test_after_a_kill_nothing_is_lost_and_the_output_tells_of_it(yard: Yar
         process.send_signal(signal.SIGKILL)
         await process.wait()
         (sent,) = await gen.tasks(parent=boss)
-        await gen.watch.ended(sent.agent_id, 30)
-        told = await current_result(await gen.watch.ended(boss, 30), gen.store)
+        await gen.history.ended(sent.agent_id, 30)
+        told = await current_result(await gen.history.ended(boss, 30), components(gen).store)
     assert (worktree / "new.txt").read_text() == "kid\n"
     assert f"[It was cut off. What it had changed, 1 file, is on the branch gencode/{boss}, in " in told
     assert ("partly not committed" in told) == (not apart)
@@ -299,11 +300,11 @@ async def test_where_the_last_one_is_killed_the_output_of_the_first_tells_what_i
         worktree = Path((await gen.find(boss)).created.worktree)
         await until((worktree / "new.txt").exists)
         await gen.stop(boss)
-        (owner,) = [held.owner for held in await gen.store.owned() if held.task == task]
-        before = await current_result(await gen.find(boss), gen.store)
+        (owner,) = [held.owner for held in await components(gen).store.owned() if held.task == task]
+        before = await current_result(await gen.find(boss), components(gen).store)
         os.kill(int(owner.split("|")[2]), signal.SIGKILL)
-        await gen.watch.ended(task, 30)
-        told = await current_result(await gen.find(boss), gen.store)
+        await gen.history.ended(task, 30)
+        told = await current_result(await gen.find(boss), components(gen).store)
     assert "is still at work in its worktree" in before and "To take it over" not in before
     assert "still at work" not in told
     assert f"1 file, is on the branch gencode/{boss}, in {worktree}, partly not committed" in told

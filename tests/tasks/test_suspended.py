@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from gencode.app import GenCode
+from gencode.app import GenCode, components
 from gencode.core.errors import UserMistake
 from gencode.core.outcome import Outcome
 from gencode.core.status import stop_cause
@@ -63,12 +63,12 @@ def test_a_stop_frees_a_task_at_rest_that_a_process_has_which_does_not_answer(
 
     async def freed() -> str:
         async with GenCode.open(tmp_path) as opened:
-            await opened.store.take(task, new_owner())  # as if it hung while it summed up
+            await components(opened).store.take(task, new_owner())  # as if it hung while it summed up
             leases_run_out(home)
             with pytest.raises(UserMistake) as busy:
-                await lease_task(opened.store, task, "me")
-            await opened.reach.stop(task, stop_cause("it hangs"))
-            await opened.store.release(await lease_task(opened.store, task, "me"))
+                await lease_task(components(opened).store, task, "me")
+            await components(opened).reach.stop(task, stop_cause("it hangs"))
+            await components(opened).store.release(await lease_task(components(opened).store, task, "me"))
             return str(busy.value)
 
     assert asyncio.run(freed()) == BUSY.format(task=task)

@@ -131,7 +131,7 @@ async def test_so_it_is_when_a_call_does_not_even_heed_a_stop(tmp_path: Path) ->
     (tmp_path / "notes.txt").write_text("hello")
     async with GenCode.open(tmp_path, model=model, store=MemoryStore(), tools=[stubborn]) as gen:
         handle = await gen.task("general-purpose", "go", background=True)
-        [job] = [live for live in gen.supervisor if isinstance(live, LocalTask)]
+        [job] = [live for live in gen.running if isinstance(live, LocalTask)]
         await until(lambda: len(job.record.answers) == 1, "one call has come to its end")
         outcome = await handle.stop()
         [listed, cut] = results(await said(gen, handle.id))
@@ -301,7 +301,7 @@ async def test_the_time_in_line_is_not_taken_from_who_it_sends_to_the_background
 
 def ends_of(gen: GenCode) -> list[float]:
     """When the time of each agent at work is up."""
-    return [live.deadline.at for live in gen.supervisor if live.deadline.at]
+    return [live.deadline.at for live in gen.running if live.deadline.at]
 
 
 async def test_that_while_is_short_however_long_it_may_take(
@@ -329,7 +329,7 @@ async def test_who_is_waited_for_by_nobody_has_all_its_time(tmp_path: Path) -> N
     ) as gen:
         turn = await gen.start_turn("go")
         outcome = await gen.outcome(turn)
-        await until(lambda: not [*gen.supervisor], "the agent has ended")
+        await until(lambda: not [*gen.running], "the agent has ended")
         [agent] = await gen.tasks(turn.id)
         told = heard(await said(gen, turn.id))
     assert (outcome.status, outcome.result, len(told)) == (Status.TIMED_OUT, "sent", 1)
@@ -351,7 +351,7 @@ async def test_who_was_sent_to_the_background_without_a_conversation_ends_with_t
         ) as gen,
     ):
         led = await gen.task("lead", "go")
-        await until(lambda: not [*gen.supervisor], "the agent has ended")
+        await until(lambda: not [*gen.running], "the agent has ended")
         [plan] = await gen.tasks(led.agent_id)
     assert (led.status, led.error, led.result) == (Status.TIMED_OUT, RUN, "sent")
     why = r"it took longer than 2\.\d+ s; those that it has to end with have no more time"

@@ -72,7 +72,7 @@ def test_a_model_that_says_all_it_may_exceeds_a_budget_by_one_call_in_all_proces
         async with AsyncExitStack() as stack:
             opened = [GenCode.open(folder, model=model, store=store) for _ in range(3)]
             processes = [await stack.enter_async_context(each) for each in opened]
-            await processes[0].work.set_session_budget(Budget(tokens=tokens))
+            await processes[0].budgets.set_all(Budget(tokens=tokens))
             session = (await processes[0].ask("go").outcome()).agent_id
             tasks = [each.agent_id for each in await processes[0].tasks(session)]
             crowd = zip(tasks, together, strict=False)

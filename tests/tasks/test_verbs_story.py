@@ -10,7 +10,7 @@ import pytest
 
 from gencode.agent.ports import Request
 from gencode.agent.toolbox import ToolContext, tool
-from gencode.app import GenCode
+from gencode.app import GenCode, components
 from gencode.core.errors import ProviderError, UserMistake
 from gencode.core.events import TaskStarted
 from gencode.core.messages import EndPart, Part, TextPart
@@ -239,7 +239,7 @@ async def test_what_ends_with_the_process_of_an_agent_is_named_before_that_is_st
         handle = await gen.task("Lead", "go", background=True, isolation="process")
         by = other if elsewhere else gen
         verbs: tuple[TaskAction, ...] = ("interrupt", "keep", "stop", "tree")
-        await gen.watch.until(handle.id, lambda now: bool(now.evidence.children), 60)
+        await components(gen).watch.until(handle.id, lambda now: bool(now.evidence.children), 60)
         hits = [[each.agent for each in await by.hits(handle.id, verb)] for verb in verbs]
         struck = await by.stop(handle.id)
     assert hits == [["Lead"], ["Lead", "Explore"], ["Lead", "Explore"], ["Lead", "Explore"]]

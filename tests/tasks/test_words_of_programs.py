@@ -33,7 +33,7 @@ async def test_a_fork_begins_at_a_number_of_a_fact(tmp_path: Path, at: Any) -> N
         done = await gen.task("Explore", "look")
         with pytest.raises(UserMistake) as refused:
             await gen.fork(done.agent_id, "otherwise", at=at)
-        last = (await gen.store.events(done.agent_id))[-1].seq
+        last = (await gen.history.events(done.agent_id))[-1].seq
         assert str(refused.value) == (
             f"Task {done.agent_id} has no fact {at!r}; its facts have the numbers 1 to {last}."
         )

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from gencode.app import components
 from gencode.core.errors import UserMistake
 from gencode.core.status import Status
 from gencode.testing import call, says, scripted
@@ -21,7 +22,7 @@ async def test_a_running_agent_hears_a_word_before_its_next_reply_and_only_once(
         await handle.send("leave the tests out")
         outcome = await handle.result()
         words = heard(await said(gen, handle.id))
-        waiting = await gen.store.unread_messages(handle.id)
+        waiting = await components(gen).store.unread_messages(handle.id)
     assert [(each.text, each.sender, each.mail) for each in words] == [
         ("look", "user", 0),
         ("leave the tests out", "user", 1),

@@ -20,7 +20,7 @@ def numbered() -> MemoryStore:
 
 async def said(gen: GenCode, task: str) -> list[Message]:
     """The transcript of a task."""
-    return transcript_of(await gen.store.events(task))
+    return transcript_of(await gen.history.events(task))
 
 
 def heard(messages: list[Message]) -> list[UserMessage]:

@@ -13,7 +13,7 @@ from gencode.core.messages import AssistantMessage, UserMessage
 from gencode.providers.scripted import ScriptedProvider
 from gencode.stores.memory import MemoryStore
 from gencode.telemetry import attributes
-from gencode.telemetry.attributes import Content, chat_attributes
+from gencode.telemetry.attributes import ContentAttributes, chat_attributes
 from gencode.telemetry.spans import Span, SpanBuilder, TracedTask, nanoseconds, span_number
 from gencode.testing import call, says
 
@@ -44,8 +44,8 @@ async def work(store: MemoryStore, folder: Path) -> list[Event]:
     return heard
 
 
-async def told(story: SpanBuilder, events: list[Event]) -> list[Span]:
-    return [span for event in events for span in await story.hear(event)]
+async def told(builder: SpanBuilder, events: list[Event]) -> list[Span]:
+    return [span for event in events for span in await builder.add(event)]
 
 
 def tree(spans: list[Span]) -> list[tuple[str, str]]:
@@ -205,11 +205,11 @@ async def test_a_task_that_goes_on_tells_what_its_model_was_told_before(tmp_path
 async def test_a_long_history_is_told_from_its_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(attributes, "LONGEST_HISTORY", 1_000)
     messages = [UserMessage(f"{number} {'x' * 300}") for number in range(9)]
-    said = Content(True).heard(messages)["gen_ai.input.messages"]
+    said = ContentAttributes(True).input_messages(messages)["gen_ai.input.messages"]
     inputs = decode(said, type=list[Input])
     texts = [part.content for each in inputs for part in each.parts if isinstance(part, TextPart)]
     assert [text[0] for text in texts] == ["7", "8"]
-    assert Content(False).heard(messages) == {}
+    assert ContentAttributes(False).input_messages(messages) == {}
 
 
 @pytest.mark.parametrize(
@@ -225,7 +225,7 @@ async def test_a_long_history_is_told_from_its_end(tmp_path: Path, monkeypatch: 
 )
 def test_a_model_has_the_name_that_its_provider_knows(model: str, provider: str, named: str) -> None:
     whose = TracedTask("t", "", "Explore", "t", 1, 2, 3)
-    words = chat_attributes(whose, model, (), AssistantMessage("hi", model=model), Content(False))
+    words = chat_attributes(whose, model, (), AssistantMessage("hi", model=model), ContentAttributes(False))
     assert [words[f"gen_ai.{name}"] for name in ("provider.name", "request.model", "response.model")] == [
         provider,
         named,

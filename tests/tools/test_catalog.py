@@ -167,7 +167,7 @@ async def test_other_names_of_parameters_are_taken_and_judged_like_ours(tmp_path
     ]
     async with scripted(tmp_path, settings={"permission_mode": "acceptEdits"}, host=turns) as gen:
         outcome = await gen.ask("go", agent="host").outcome()
-        told = answers(transcript_of(await gen.store.events(outcome.agent_id)))
+        told = answers(transcript_of(await gen.history.events(outcome.agent_id)))
     assert [error for _, error in told] == [False, False, False, True, True]
     assert (tmp_path / "a.txt").read_text() == "two\n" and (tmp_path / "b.txt").read_text() == "b"
     assert "it may hold secrets" in told[3][0] and "nothing may write into .git" in told[4][0]
@@ -198,7 +198,7 @@ async def test_in_plan_mode_nothing_that_changes_is_shown_and_all_of_it_is_refus
     async with scripted(tmp_path, main=sends, planner_of_mine=turns) as gen:
         outcome = await gen.ask("go").outcome()
         (child,) = await gen.tasks(parent=outcome.agent_id)
-        events = await gen.store.events(child.agent_id)
+        events = await gen.history.events(child.agent_id)
     (started,) = [event.fact for event in events if isinstance(event.fact, TaskStarted)]
     told = answers(transcript_of(events))
     assert set(started.tools) & (HIDDEN_IN_PLAN | NOTES) == NOTES
@@ -215,7 +215,7 @@ async def test_the_main_agent_in_plan_mode_and_headless_has_no_more(tmp_path: Pa
         turns = [says("", *EVERY_WRITE), says("No.")]
         async with scripted(tmp_path, settings={"permission_mode": mode}, host=turns) as gen:
             outcome = await gen.ask("go", agent="host").outcome()
-            events = await gen.store.events(outcome.agent_id)
+            events = await gen.history.events(outcome.agent_id)
         decided = [event.fact.decision.action for event in events if isinstance(event.fact, CallDecided)]
         (started,) = [event.fact for event in events if isinstance(event.fact, TaskStarted)]
         assert set(started.tools) & HIDDEN_IN_PLAN == HIDDEN_IN_PLAN - hidden
@@ -233,7 +233,7 @@ async def test_an_agent_that_only_reads_is_refused_what_its_file_does_not_name(
     turns = [says("", *tries, call("exec", command="touch b")), says("No.")]
     async with scripted(tmp_path, settings={"permission_mode": "dontAsk"}, reader=turns) as gen:
         outcome = await gen.ask("go", agent="reader").outcome()
-        told = answers(transcript_of(await gen.store.events(outcome.agent_id)))
+        told = answers(transcript_of(await gen.history.events(outcome.agent_id)))
     assert len(told) == len(tries) + 1
     assert all(error and "There is no tool" in text for text, error in told)
     assert names(tmp_path) == ["a.txt"] and not (home / ".gen/memory").exists()
@@ -253,7 +253,7 @@ async def test_with_full_autonomy_everything_does_what_it_says(tmp_path: Path, h
     ]
     async with scripted(tmp_path, settings={"permission_mode": "dontAsk"}, host=turns) as gen:
         outcome = await gen.ask("go", agent="host").outcome()
-        told = answers(transcript_of(await gen.store.events(outcome.agent_id)))
+        told = answers(transcript_of(await gen.history.events(outcome.agent_id)))
     assert outcome.status is Status.COMPLETED
     assert told[1:] == [
         ("Moved a.txt to b.txt.", False),

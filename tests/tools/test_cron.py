@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from gencode.app import components
 from gencode.core.errors import ToolError
 from gencode.core.messages import Message, ToolMessage
 from gencode.core.rules import Mode
@@ -39,7 +40,7 @@ async def asked(
     turns = [*(says("", each) for each in calls), says("ok")]
     async with scripted(folder, store=kept, settings={**FREE, **settings}, main=turns) as gen:
         outcome = await gen.ask("go").outcome()
-        told = answers(transcript_of(await gen.store.events(outcome.agent_id)))
+        told = answers(transcript_of(await gen.history.events(outcome.agent_id)))
     return told, await kept.schedule.jobs(), outcome.agent_id
 
 
@@ -141,7 +142,7 @@ async def test_an_agent_that_leads_is_the_one_that_hears_its_prompt(tmp_path: Pa
         tmp_path, settings={"permission_mode": "dontAsk"}, host=[says("", add), says("ok")]
     ) as gen:
         await gen.ask("go", agent="host").outcome()
-        (job,) = await gen.store.schedule.jobs()
+        (job,) = await components(gen).store.schedule.jobs()
     assert (job.agent, job.task) == ("host", False)
 
 

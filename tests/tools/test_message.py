@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from gencode.app import components
 from gencode.channels.address import Address
 from gencode.core.errors import ToolError
 from gencode.core.events import CallDecided, ProgressMade, TaskStarted
@@ -29,7 +30,7 @@ async def told(folder: Path, *calls: dict[str, Any], **settings: Any) -> list[tu
     """What the main agent is answered."""
     async with scripted(folder, settings={**FREE, **settings}, main=[says("", *calls), says("ok")]) as gen:
         outcome = await gen.ask("go").outcome()
-        return answers(transcript_of(await gen.store.events(outcome.agent_id)))
+        return answers(transcript_of(await gen.history.events(outcome.agent_id)))
 
 
 async def test_what_goes_to_the_user_is_shown_at_once(tmp_path: Path) -> None:
@@ -38,7 +39,7 @@ async def test_what_goes_to_the_user_is_shown_at_once(tmp_path: Path) -> None:
     )
     async with scripted(tmp_path, settings=FREE, main=[says_hello, says("ok")]) as gen:
         heard = [event async for event in gen.ask("go")]
-        waiting = await gen.store.outbox.pending()
+        waiting = await components(gen).store.outbox.pending()
     notes = [each.fact.text for each in heard if isinstance(each.fact, ProgressMade) and each.fact.note]
     assert (notes, waiting) == (["one", "two", "x"], [])
 
@@ -49,8 +50,8 @@ async def test_where_nobody_watches_it_waits(tmp_path: Path) -> None:
     ) as gen:
         job = await gen.start_turn("go")
         await gen.outcome(job)
-        (waiting,) = await gen.store.outbox.pending()
-        (answer,) = answers(transcript_of(await gen.store.events(job.id)))
+        (waiting,) = await components(gen).store.outbox.pending()
+        (answer,) = answers(transcript_of(await gen.history.events(job.id)))
     assert (waiting.to, waiting.text, waiting.sender) == (Address("cli", job.id), "hi", job.id)
     assert answer[0].startswith(f"The message to cli:{job.id} could not be delivered yet") and not answer[1]
 
@@ -71,8 +72,8 @@ async def test_a_conversation_that_came_through_a_channel_is_answered_there(tmp_
     turns = [says("Hello."), says("", call("message", content="on my way")), says("ok")]
     async with scripted(tmp_path, settings=FREE, main=turns) as gen:
         session = (await gen.ask("hi").outcome()).agent_id
-        gen.secretary.outbox.register("phone", Phone())
-        gen.secretary.comes_from(session, Address("phone", "+41"))
+        gen.outbox.register("phone", Phone())
+        gen.reply_through(session, Address("phone", "+41"))
         await gen.ask("where are you?", session=session).outcome()
     assert sent == [("+41", "on my way")]
 
@@ -115,7 +116,7 @@ async def test_it_is_asked_once_and_refused_in_plan_mode_and_where_nobody_can_be
         main=[says("", sends), says("", sends), says("ok")],
     ) as gen:
         outcome = await gen.ask("go").outcome()
-        assert [error for _, error in answers(transcript_of(await gen.store.events(outcome.agent_id)))] == [
+        assert [error for _, error in answers(transcript_of(await gen.history.events(outcome.agent_id)))] == [
             False
         ] * 2
     assert asked == ["message"]
@@ -145,7 +146,7 @@ async def test_nobody_who_was_sent_has_it_even_when_its_file_names_it(tmp_path: 
         ) as gen:
             outcome = await gen.ask("go").outcome()
             (child,) = await gen.tasks(parent=outcome.agent_id)
-            events = await gen.store.events(child.agent_id)
+            events = await gen.history.events(child.agent_id)
         (started,) = [event.fact for event in events if isinstance(event.fact, TaskStarted)]
         decided = [event.fact.decision.action for event in events if isinstance(event.fact, CallDecided)]
         assert decided == [Action.DENY] * 4

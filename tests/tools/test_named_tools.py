@@ -17,7 +17,7 @@ from gencode.tools.catalog import TOOLS, on_request
 async def tools_of_main(folder: Path, **settings: Any) -> list[str]:
     async with scripted(folder, settings=settings, main=[says("Hello.")]) as gen:
         outcome = await gen.ask("hi").outcome()
-        events = await gen.store.events(outcome.agent_id)
+        events = await gen.history.events(outcome.agent_id)
     (started,) = [event.fact for event in events if isinstance(event.fact, TaskStarted)]
     return list(started.tools)
 
@@ -36,7 +36,7 @@ async def test_agents_that_it_sends_do_not(tmp_path: Path) -> None:
     async with scripted(tmp_path, settings=settings, main=sends, general_purpose=[says("done")]) as gen:
         outcome = await gen.ask("hi").outcome()
         (child,) = await gen.tasks(parent=outcome.agent_id)
-        events = await gen.store.events(child.agent_id)
+        events = await gen.history.events(child.agent_id)
     (started,) = [event.fact for event in events if isinstance(event.fact, TaskStarted)]
     assert {"cron", "message", "notify"}.isdisjoint(started.tools)
 

@@ -127,7 +127,7 @@ async def test_an_agent_whose_file_names_one_can_use_it(tmp_path: Path, home: Pa
     turns = [says("", call("count_words", text="a b c"), call("scream", text="a")), says("ok")]
     async with scripted(tmp_path, host=turns) as gen:
         outcome = await gen.ask("go", agent="host").outcome()
-        told = transcript_of(await gen.store.events(outcome.agent_id))
+        told = transcript_of(await gen.history.events(outcome.agent_id))
     (results,) = [message.results for message in told if isinstance(message, ToolMessage)]
     assert results[0].text == "3"
     assert "an added tool that does more than read needs approval" in results[1].text

@@ -54,7 +54,7 @@ async def talked(folder: Path, *turns: dict[str, Any], **agents: Any) -> list[Me
     async with scripted(folder, store=numbered(), host=turns, **agents) as gen:
         outcome = await gen.ask("go", agent="host").outcome()
         assert outcome.status is Status.COMPLETED
-        return transcript_of(await gen.store.events(outcome.agent_id))
+        return transcript_of(await gen.history.events(outcome.agent_id))
 
 
 async def test_it_starts_at_once_and_the_result_is_posted(tmp_path: Path) -> None:
@@ -153,7 +153,7 @@ async def test_who_is_spawned_reaches_and_spawns_nobody_and_has_fifteen_turns(tm
     ) as gen:
         await gen.ask("go", agent="host").outcome()
         child = await gen.find("00000002")
-        events = await gen.store.events("00000002")
+        events = await gen.history.events("00000002")
     (started,) = [event.fact for event in events if isinstance(event.fact, TaskStarted)]
     assert (child.agent, child.terms.background, child.created.spawned, child.created.max_turns) == (
         "general-purpose",
@@ -204,7 +204,7 @@ async def test_what_is_wrong_is_said_in_a_sentence(tmp_path: Path, asked: dict[s
 async def test_they_are_there_only_for_an_agent_that_names_them(tmp_path: Path) -> None:
     async with scripted(tmp_path, main=[says("", call("spawn", task="t")), says("ok")]) as gen:
         outcome = await gen.ask("go").outcome()
-        told = transcript_of(await gen.store.events(outcome.agent_id))
+        told = transcript_of(await gen.history.events(outcome.agent_id))
         explained = [gen.explain("spawn", {"task": "t"}, agent=name) for name in ("host", "general-purpose")]
     assert "There is no tool 'spawn' for main." in answers(told)[0]
     assert "does not have the tool spawn" not in explained[0].why

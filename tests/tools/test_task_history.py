@@ -42,7 +42,7 @@ async def talked(folder: Path, *turns: dict[str, Any], task: str = "00000001", *
     """What the calls of a conversation that the host leads were answered, or those of another task."""
     async with scripted(folder, store=numbered(), host=turns, **agents) as gen:
         await gen.ask("go", agent="host").outcome()
-        return answers(transcript_of(await gen.store.events(task)))
+        return answers(transcript_of(await gen.history.events(task)))
 
 
 SEND = says(

@@ -43,7 +43,7 @@ async def told(folder: Path, *turns: dict[str, Any], explore: Sequence[dict[str,
     """Every result that the main agent of a short conversation read."""
     async with scripted(folder, store=numbered(), main=turns, Explore=explore) as gen:
         outcome = await gen.ask("go").outcome()
-        return answers(transcript_of(await gen.store.events(outcome.agent_id)))
+        return answers(transcript_of(await gen.history.events(outcome.agent_id)))
 
 
 async def test_a_long_result_of_the_foreground_is_paged(tmp_path: Path) -> None:
@@ -140,7 +140,7 @@ async def test_one_turn_is_not_called_turns(tmp_path: Path) -> None:
         tmp_path, settings=settings, store=numbered(), main=main, general_purpose=worker
     ) as gen:
         outcome = await gen.ask("go").outcome()
-        texts = answers(transcript_of(await gen.store.events(outcome.agent_id)))
+        texts = answers(transcript_of(await gen.history.events(outcome.agent_id)))
     assert texts[2] == "Task 00000002 of general-purpose was stopped after 1 turn and is now cancelled."
 
 
@@ -220,7 +220,7 @@ async def test_one_that_waits_for_its_turn_is_said_to_wait_with_its_place(tmp_pa
         tmp_path, settings={"max_agents": 1}, store=numbered(), main=main, Explore=held, Plan=held
     ) as gen:
         outcome = await gen.ask("go").outcome()
-        texts = answers(transcript_of(await gen.store.events(outcome.agent_id)))
+        texts = answers(transcript_of(await gen.history.events(outcome.agent_id)))
     states = [text.splitlines()[1] for text in texts[3:6]]
     assert states == [
         "Status: still running",

@@ -16,7 +16,7 @@ import msgspec
 from msgspec.structs import replace
 
 from gencode import __version__
-from gencode.app import GenCode
+from gencode.app import GenCode, components
 from gencode.budgets.ledger import BudgetSpent
 from gencode.budgets.limits import NO_BUDGET, tightest
 from gencode.core.budget import Budget
@@ -179,7 +179,7 @@ class Worker:
     async def hand_back(self) -> None:
         """Stop what still runs and leave it to other workers, which go on with it at once."""
         self.drain()
-        owners = [room.opened.supervisor.owner for room in self._rooms.values() if room.opened]
+        owners = [components(room.opened).supervisor.owner for room in self._rooms.values() if room.opened]
         copies = self._lodgings.abandon()
         self._give_up(HANDED_BACK)
         await self._settled()
@@ -244,7 +244,7 @@ class Worker:
         try:
             model = gen.model
             if most.usd is not None:
-                gen.seating.check_model(model.name)
+                components(gen).seating.check_model(model.name)
         except UserMistake as mistake:
             raise await self._unable(found, order, str(mistake)) from None
 
@@ -294,8 +294,8 @@ class Worker:
             try:
                 gen = await room.gen()
                 if lodged is not None:
-                    gen.workplaces.prepared[task] = lodged
-                    lodged.owner = gen.supervisor.owner
+                    components(gen).workplaces.prepared[task] = lodged
+                    lodged.owner = components(gen).supervisor.owner
                     room.lodge(lodged)
                 yield gen
             finally:
@@ -350,7 +350,7 @@ class Worker:
         """Whether a task was sent by one that runs here: the two know each other only as strangers do."""
         parent = order.handover.created.parent if order.handover.created else None
         opened = [room.opened for room in self._rooms.values()]
-        return bool(parent) and any(gen.supervisor.find(parent) for gen in opened if gen and parent)
+        return bool(parent) and any(parent in gen.running for gen in opened if gen and parent)
 
     def _room(self, cwd: str, flags: Mapping[str, Any], own: str = "") -> Room:
         """The open folder for tasks, or for the `own` one of them."""
@@ -375,7 +375,7 @@ class Worker:
         await self._release()
         for room in list(self._rooms.values()):
             if room.opened is not None and not room.given_up:
-                await self._store.renew(room.opened.supervisor.owner)
+                await self._store.renew(components(room.opened).supervisor.owner)
         await self._store.report(self.card)
 
     async def _reconcile(self) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gencode.app import GenCode
+from gencode.app import GenCode, components
 from gencode.budgets.limits import NO_BUDGET
 from gencode.core.budget import Budget
 from gencode.core.errors import GenCodeError, UserMistake
@@ -123,7 +123,7 @@ class Room:
 
     def _waiting(self) -> int:
         """How many tasks wait for agents elsewhere, and nothing of theirs is at work here."""
-        lives = {live.id: live for live in self.opened.supervisor} if self.opened else {}
+        lives = {live.id: live for live in self.opened.running} if self.opened else {}
         sent = {_first(live, lives) for live in lives.values() if live.elsewhere}
         at_work = {_first(live, lives) for live in lives.values() if live.at_work}
         return len(sent - at_work)
@@ -136,9 +136,9 @@ class Room:
         """Stop everything in it at once and write nothing more: others may take its tasks over."""
         self.given_up = True
         if (gen := self.opened) is not None:
-            self._store.give_up(gen.supervisor.owner)
-            gen.supervisor.stop.stop(why)
-            for live in gen.supervisor:
+            self._store.give_up(components(gen).supervisor.owner)
+            gen.running.stop(why)
+            for live in gen.running:
                 if live.work is not None:
                     live.work.cancel()
         self.close()
@@ -146,8 +146,8 @@ class Room:
     async def _lived(self, cwd: str, settings: dict[str, Any]) -> None:
         try:
             async with GenCode.open(cwd, settings=settings, store=self._store, asker=self._desk) as gen:
-                gen.processes.employ(self._onward)
-                gen.servers.wait_at_most(SERVERS_WAIT)
+                components(gen).processes.employ(self._onward)
+                gen.mcp_servers.wait_at_most(SERVERS_WAIT)
                 self._opened.set_result(gen)
                 await self._closing.wait()
         except GenCodeError as trouble:

@@ -1,7 +1,7 @@
-"""MCP approvals: the servers and tools that a person has approved, each in the form it had then.
+"""The MCP servers and tools that the user has approved, each in the form it had then.
 
-The first call of a server that is let through, by whatever rule, mode or answer, notes how the server is
-started and what all of its tools say about themselves. From then on, whatever looks different needs a person.
+The first allowed call of a server, by whatever rule, mode or answer, records how the server is started and
+how all of its tools describe themselves. From then on, anything that differs needs the user's approval.
 """
 
 import os
@@ -18,7 +18,7 @@ from gencode.permissions.saved_rules import FileLock
 
 FILE = "mcp_approvals.json"
 _MOST_FORMS = 32
-"""Of one thing: a server of the same name may be another one in another folder."""
+"""Of one server or tool: another folder may have another server of the same name."""
 
 
 class _Approved(Struct, frozen=True, forbid_unknown_fields=True):
@@ -29,37 +29,37 @@ class _Approved(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ServerApprovals:
-    """The approved servers and tools, kept in the per-user folder."""
+    """The approved servers and tools, stored in the per-user folder."""
 
     def __init__(self, home: Path) -> None:
         self._home = home
         self._known = _read(home)
 
     def refresh(self) -> None:
-        """Read again what other processes have approved since."""
+        """Read what other processes have approved since."""
         self._known = _read(self._home)
 
     def knows(self, server: str) -> bool:
-        """Whether anything of a server of this name was ever let through."""
+        """Whether a server of this name was ever approved."""
         return server in self._known
 
     def covers_start(self, server: str, digest: str) -> bool:
-        """Whether a server may be started in this form: it was before, or nothing of its name ever was."""
+        """Whether a server may be started in this form: approved before, or the first of its name."""
         known = self._known.get(server)
         return known is None or digest in known.definitions
 
     def knows_tool(self, server: str, tool: str) -> bool:
-        """Whether a tool of this name was let through in any form."""
+        """Whether a tool of this name was approved in any form."""
         known = self._known.get(server)
         return known is not None and tool in known.tools
 
     def covers_tool(self, server: str, tool: str, digest: str) -> bool:
-        """Whether a tool looks as it did when it, or its server for the first time, was let through."""
+        """Whether a tool was approved in this form, or nothing of its server was approved so far."""
         known = self._known.get(server)
         return known is None or digest in known.tools.get(tool, ())
 
     def add(self, server: str, definition: str, tools: Mapping[str, str]) -> None:
-        """Approve these forms; atomic, also beside other processes."""
+        """Approve these forms, atomically across processes."""
         try:
             with FileLock(self._home, FILE):
                 kept = _read(self._home)
@@ -88,7 +88,7 @@ def _read(home: Path) -> dict[str, _Approved]:
         raise UserMistake(f"{path} cannot be read ({error.strerror}); make it readable.") from None
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         way = "remove it, and approve your MCP servers again"
-        raise UserMistake(f"{path} is not as GenCode writes it ({error}); {way}.") from None
+        raise UserMistake(f"{path} is damaged ({error}); {way}.") from None
 
 
 def _write(home: Path, kept: Mapping[str, _Approved]) -> None:

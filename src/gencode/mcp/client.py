@@ -1,4 +1,4 @@
-"""MCP client: requests to one server and their answers, over any transport."""
+"""The MCP client: requests to one server and their responses, over any transport."""
 
 import asyncio
 from collections.abc import Callable, Mapping
@@ -19,19 +19,20 @@ from gencode.mcp.transport import (
     Message,
     RequestRefused,
     Transport,
+    bug_in,
 )
 
 CLIENT = {"name": "gencode", "version": __version__}
 SILENCE_SECONDS = 3.0
-"""A server that does not know a method may say nothing at all; then it is greeted in the older way too."""
-_AGAIN_SECONDS = 5.0
+"""A server without `server/discover` may not answer it at all; then the handshake is tried too."""
+_RETRY_SECONDS = 5.0
 _LONGEST_ERROR = 2_000
 
 ProgressHandler = Callable[[str], None]
 
 
 class McpClient:
-    """The client of one server. `changed` is called when the server says that its tools have changed."""
+    """The client of one server. `changed` is called when the server's tools have changed."""
 
     def __init__(self, transport: Transport, changed: Callable[[], None]) -> None:
         self._transport = transport
@@ -39,10 +40,10 @@ class McpClient:
         self._numbers = count(1)
         self._waiting: dict[int, asyncio.Future[Message]] = {}
         self._progress: dict[int, ProgressHandler] = {}
-        self._following: asyncio.Task[None] | None = None
+        self._listening: asyncio.Task[None] | None = None
         self.capabilities: Message = {}
         self.answered = False
-        """Whether the server has said anything that is of the protocol."""
+        """Whether the server has sent any message of the protocol."""
         self.gone: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         """Done when the connection is lost, with the reason."""
 
@@ -52,20 +53,21 @@ class McpClient:
         return self._transport.version
 
     async def open(self, *, handshake: bool) -> None:
-        """Connect to the server and negotiate a version; with `handshake`, only in the older way."""
+        """Connect and negotiate a version; with `handshake`, only by `initialize`."""
         await self._transport.open(self)
         if handshake:
             await self._initialize()
         else:
-            await self._agree()
+            await self._negotiate()
         tools = self.capabilities.get("tools")
         if isinstance(tools, dict) and cast("Message", tools).get("listChanged") is True:
-            self._following = asyncio.create_task(self._follow())
+            self._listening = asyncio.create_task(self._listen())
+            self._listening.add_done_callback(bug_in)
 
     async def close(self) -> None:
         """Disconnect from the server."""
-        if self._following is not None:
-            self._following.cancel()
+        if self._listening is not None:
+            self._listening.cancel()
         await self._transport.close()
         self.lost("it was closed")
 
@@ -74,20 +76,20 @@ class McpClient:
         method: str,
         params: Message | None = None,
         *,
-        heard: ProgressHandler | None = None,
+        on_progress: ProgressHandler | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> Message:
         """Send a request. RequestRefused for an error response, ConnectionLost when no answer can come.
 
-        Whoever is cancelled while waiting tells the server so. `heard` is told how far the server is.
+        If the caller is cancelled, the server is notified. `on_progress` gets progress notifications.
         """
         if self.gone.done():
             raise ConnectionLost(self.gone.result())
         number = next(self._numbers)
         meta = dict(self._envelope())
-        if heard is not None:
+        if on_progress is not None:
             meta["progressToken"] = number
-            self._progress[number] = heard
+            self._progress[number] = on_progress
         said = {**(params or {}), **({"_meta": meta} if meta else {})}
         future: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
         self._waiting[number] = future
@@ -96,7 +98,7 @@ class McpClient:
         try:
             return await future
         except asyncio.CancelledError:
-            if method != "initialize" and not self._transport.abandon(number):
+            if method != "initialize" and not self._transport.cancel_request(number):
                 self._notify(
                     "notifications/cancelled", {"requestId": number, "reason": "the call was cancelled"}
                 )
@@ -105,14 +107,16 @@ class McpClient:
             del self._waiting[number]
             self._progress.pop(number, None)
 
-    def hear(self, message: Message) -> None:
+    def receive(self, message: Message) -> None:
         """Handle one message of the server: a response, a request, or a notification."""
         self.answered = True
         method, number = message.get("method"), message.get("id")
         if isinstance(method, str):
             params = message.get("params")
             said = cast("Message", params) if isinstance(params, dict) else {}
-            self._news(method, said) if number is None else self._asked(method, number)
+            self._handle_notification(method, said) if number is None else self._answer_request(
+                method, number
+            )
         elif isinstance(number, int) and (future := self._waiting.get(number)) and not future.done():
             error, result = message.get("error"), message.get("result")
             if isinstance(result, dict):
@@ -127,7 +131,7 @@ class McpClient:
             future.set_exception(error)
 
     def lost(self, why: str) -> None:
-        """Nothing more will be answered."""
+        """The connection is lost: no request will be answered."""
         if not self.gone.done():
             self.gone.set_result(why)
         for future in self._waiting.values():
@@ -143,24 +147,24 @@ class McpClient:
         if not self.gone.done():
             self._transport.send({"jsonrpc": "2.0", "method": method, "params": params or {}}, {})
 
-    def _asked(self, method: str, number: Any) -> None:
+    def _answer_request(self, method: str, number: Any) -> None:
         """Answer a request of the server: only `ping` is supported."""
         answer: Message = {"result": {}}
         if method != "ping":
-            answer = {"error": {"code": METHOD_NOT_FOUND, "message": "This client does not do that."}}
+            answer = {"error": {"code": METHOD_NOT_FOUND, "message": "Not supported by this client."}}
         self._transport.send({"jsonrpc": "2.0", "id": number, **answer}, {})
 
-    def _news(self, method: str, params: Message) -> None:
+    def _handle_notification(self, method: str, params: Message) -> None:
         if method == "notifications/tools/list_changed":
             self._changed()
         elif method == "notifications/progress":
             token = params.get("progressToken")
-            heard = self._progress.get(token) if isinstance(token, int) else None
-            if heard is not None:
-                heard(_progress(params))
+            on_progress = self._progress.get(token) if isinstance(token, int) else None
+            if on_progress is not None:
+                on_progress(_progress(params))
 
-    async def _agree(self) -> None:
-        """Ask for the version without a handshake; whoever does not know it is greeted in the older way."""
+    async def _negotiate(self) -> None:
+        """Try the version without a handshake; for servers that do not support it, the handshake."""
         probe = asyncio.create_task(self._discover())
         greeting: asyncio.Task[None] | None = None
         try:
@@ -181,10 +185,10 @@ class McpClient:
                     with suppress(asyncio.CancelledError, GenCodeError):
                         await task
             if greeting is not None and greeting.done() and not greeting.cancelled():
-                greeting.exception()  # asked for, so that it is not reported as forgotten
+                greeting.exception()  # retrieved, so that asyncio does not report it
 
     async def _discover(self) -> bool:
-        """Whether the server speaks the version without a handshake."""
+        """Whether the server supports the version without a handshake."""
         self._transport.version = STATELESS_VERSION
         try:
             found = await self.request("server/discover")
@@ -194,7 +198,7 @@ class McpClient:
         modern = isinstance(versions, list) and STATELESS_VERSION in versions
         if modern:
             self._transport.version = STATELESS_VERSION
-            self._note(found)
+            self._set_capabilities(found)
         elif self._transport.version == STATELESS_VERSION:
             self._transport.version = ""
         return modern
@@ -208,38 +212,36 @@ class McpClient:
         if version not in HANDSHAKE_VERSIONS:
             known = ", ".join((STATELESS_VERSION, *HANDSHAKE_VERSIONS))
             raise ConnectionLost(
-                f"it uses the version {str(version)[:40]!r} of MCP; supported: {known}", hopeless=True
+                f"it uses MCP version {str(version)[:40]!r}; supported: {known}", hopeless=True
             )
         self._transport.version = version
-        self._note(found)
+        self._set_capabilities(found)
         self._notify("notifications/initialized")
 
-    def _note(self, found: Message) -> None:
+    def _set_capabilities(self, found: Message) -> None:
         capabilities = found.get("capabilities")
         self.capabilities = cast("Message", capabilities) if isinstance(capabilities, dict) else {}
 
-    async def _follow(self) -> None:
-        """Stay informed about changes, for as long as there is a connection."""
+    async def _listen(self) -> None:
+        """Receive notifications about changes, while there is a connection."""
         if self.version != STATELESS_VERSION:
-            self._transport.follow()
+            self._transport.listen()
             return
         while not self.gone.done():
             with suppress(RequestRefused, ConnectionLost):
                 await self.request("subscriptions/listen", {"notifications": {"toolsListChanged": True}})
-            await asyncio.sleep(_AGAIN_SECONDS)
+            await asyncio.sleep(_RETRY_SECONDS)
 
 
 def _refusal(error: Any) -> RequestRefused:
-    told = cast("Message", error) if isinstance(error, dict) else {}
-    code, message = told.get("code"), told.get("message")
-    said = (
-        message if isinstance(message, str) and message else "an answer that is neither a result nor an error"
-    )
+    found = cast("Message", error) if isinstance(error, dict) else {}
+    code, message = found.get("code"), found.get("message")
+    said = message if isinstance(message, str) and message else "a response without a result or an error"
     return RequestRefused(said[:_LONGEST_ERROR], code if isinstance(code, int) else 0)
 
 
 def _progress(params: Message) -> str:
-    """How far the server says it is, in one short line."""
+    """The progress of a call, in one short line."""
     message, done, total = params.get("message"), params.get("progress"), params.get("total")
     if isinstance(message, str) and message:
         return message[:200]

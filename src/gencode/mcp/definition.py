@@ -1,7 +1,7 @@
-"""MCP server definitions, read from settings, from `.mcp.json` and from agents' files.
+"""MCP server definitions, read from settings, from `.mcp.json` and from agent files.
 
-`${NAME}` and `${NAME:-otherwise}` stand for variables of our environment. They are filled in when the server
-is started, so that what a person approves is the text as it was written and no secret is kept with it.
+`${NAME}` and `${NAME:-default}` are variables of the environment. They are replaced when the server is
+started: the user approves the text as it was written, and no secret is stored with it.
 """
 
 import re
@@ -40,7 +40,7 @@ _OUR_HEADERS = frozenset(
 class ServerDefinition(Struct, frozen=True):
     """One configured server: a `command` to start, or a `url`. `origin` is where it was written.
 
-    `reads` are patterns of tools that the person says only read; `disabled`: it is known and never started.
+    `reads` are patterns of tools that the user calls read-only; `disabled`: it is never started.
     """
 
     name: str
@@ -56,7 +56,7 @@ class ServerDefinition(Struct, frozen=True):
     startup_seconds: float = 30.0
     disabled: bool = False
     started: dict[str, str] = {}
-    """The files of the folder that it starts, with their SHA-256; `seen_from` finds them."""
+    """The files of the workspace that its command starts, with their SHA-256."""
 
     @property
     def kind(self) -> Literal["stdio", "http"]:
@@ -65,7 +65,7 @@ class ServerDefinition(Struct, frozen=True):
 
     @property
     def digest(self) -> str:
-        """What an approval is for: everything that decides which program runs or who is asked."""
+        """A hash of everything that decides which program runs or which URL is used; approvals are for it."""
         parts: tuple[Any, ...] = (self.command, self.args, self.env, self.cwd, self.url, self.headers)
         if self.started:
             parts = (*parts, self.started)
@@ -73,18 +73,18 @@ class ServerDefinition(Struct, frozen=True):
 
     @property
     def lines(self) -> list[tuple[str, str]]:
-        """How a program is started, and its variables, as lines for a shell with the folder they are for."""
+        """The command and its variables as shell lines, each with its folder."""
         env = " ".join(f"{name}={shlex.quote(value)}" for name, value in self.env.items())
         return [(line, self.cwd) for line in (shlex.join((self.command, *self.args)), env) if line]
 
-    def seen_from(self, folder: Path) -> "ServerDefinition":
-        """The same, with the files it starts of the folder that is worked in, as they are now."""
+    def with_started_files(self, folder: Path) -> "ServerDefinition":
+        """The same with the digests of the workspace's files that its command starts, as they are now."""
         if not self.command:
             return self
         return replace(self, started=digests(started_by(self.lines, folder).files, folder))
 
-    def told(self) -> str:
-        """The server in plain words, for the person who is asked about it. Values are not shown."""
+    def describe(self) -> str:
+        """The server for the user who has to approve it; values of variables and headers are not shown."""
         lines = [f"The MCP server {self.name} ({self.origin or 'no file'})"]
         if self.url:
             lines.append(f"  reached at  {shown(self.url, _LONGEST_PART)}")
@@ -98,8 +98,8 @@ class ServerDefinition(Struct, frozen=True):
             lines.append(f"  in          {shown(self.cwd, _LONGEST_PART)}")
         return "\n".join(lines)
 
-    def filled(self, environ: Mapping[str, str]) -> "ServerDefinition":
-        """The same with every `${NAME}` filled in; UserMistake when a variable is not set."""
+    def with_variables(self, environ: Mapping[str, str]) -> "ServerDefinition":
+        """The same with every `${NAME}` replaced; UserMistake if a variable is not set."""
 
         def fill(text: str) -> str:
             return _VARIABLE.sub(lambda found: _value(self.name, found, environ), text)
@@ -118,14 +118,14 @@ class ServerDefinition(Struct, frozen=True):
 
 
 class FoundServers(Struct, frozen=True):
-    """The servers of one source, and the problems of those that are left out."""
+    """The servers of one source, and the problems of those that were left out."""
 
     definitions: tuple[ServerDefinition, ...] = ()
     problems: tuple[str, ...] = ()
 
 
 class _Table(Struct, frozen=True, forbid_unknown_fields=True):
-    """A server as settings write it."""
+    """A server in the format of settings."""
 
     type: str = ""
     command: str = ""
@@ -140,33 +140,35 @@ class _Table(Struct, frozen=True, forbid_unknown_fields=True):
     disabled: bool = False
 
 
-def of_settings(table: Mapping[str, Any], origin: str, *, users: bool) -> tuple[ServerDefinition, ...]:
-    """The servers of the setting `mcp_servers`; every mistake is an error.
+def servers_from_settings(
+    table: Mapping[str, Any], origin: str, *, users: bool
+) -> tuple[ServerDefinition, ...]:
+    """The servers of the setting `mcp_servers`; UserMistake for any problem.
 
-    Only the user (`users`) can say that tools of a server only read.
+    Only the user (`users`) can declare that tools are read-only.
     """
-    _few(table)
-    return tuple(_of_table(name, value, origin, users=users) for name, value in table.items())
+    _check_count(table)
+    return tuple(_from_table(name, value, origin, users=users) for name, value in table.items())
 
 
-def of_mcp_json(content: bytes, origin: str) -> FoundServers:
-    """The servers of a file like `.mcp.json`; one that cannot be used is left out and told of."""
+def servers_from_mcp_json(content: bytes, origin: str) -> FoundServers:
+    """The servers of a file like `.mcp.json`; invalid ones are left out and reported."""
     if len(content) > LARGEST_FILE:
         return FoundServers(
-            problems=(f"{origin} is larger than {LARGEST_FILE:,} bytes, so no server of it is used",)
+            problems=(f"{origin} is larger than {LARGEST_FILE:,} bytes, so its servers are not used",)
         )
     try:
         read: object = msgspec.json.decode(content)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        return FoundServers(problems=(f"{origin} is not JSON ({error}), so no server of it is used",))
+        return FoundServers(problems=(f"{origin} is not valid JSON ({error}), so its servers are not used",))
     servers = cast("dict[str, object]", read).get("mcpServers") if isinstance(read, dict) else None
     if not isinstance(servers, dict):
         return FoundServers(problems=(f"{origin} has no object mcpServers",))
-    return _gathered(cast("dict[str, object]", servers).items(), origin)
+    return _from_pairs(cast("dict[str, object]", servers).items(), origin)
 
 
-def of_agent(entries: Sequence[Any], origin: str) -> tuple[tuple[str, ...], FoundServers]:
-    """What an agent's file asks for: names of servers that are known elsewhere, and servers of its own."""
+def servers_of_agent(entries: Sequence[Any], origin: str) -> tuple[tuple[str, ...], FoundServers]:
+    """The servers in an agent's file: names of servers defined elsewhere, and its own definitions."""
     names = [each for each in entries if isinstance(each, str)]
     inline = [
         pair
@@ -174,29 +176,30 @@ def of_agent(entries: Sequence[Any], origin: str) -> tuple[tuple[str, ...], Foun
         if isinstance(each, Mapping)
         for pair in cast("Mapping[str, object]", each).items()
     ]
-    found = _gathered(inline, origin)
+    found = _from_pairs(inline, origin)
     odd = sum(not isinstance(each, str | Mapping) for each in entries)
     if odd:
-        problem = f"{origin}: {odd} entries of the MCP servers are neither a name nor a definition"
+        entries_are = "entry of the MCP servers is" if odd == 1 else "entries of the MCP servers are"
+        problem = f"{origin}: {odd} {entries_are} neither a name nor a definition"
         found = FoundServers(found.definitions, (*found.problems, problem))
     return tuple(dict.fromkeys(names)), found
 
 
-def gathered(
+def all_definitions(
     tables: Iterable[tuple[str, Mapping[str, Any], bool]], files: Mapping[str, bytes] | None = None
 ) -> FoundServers:
-    """All servers of a session, each name once: first those of a trusted folder's `files` like `.mcp.json`,
-    then those of the settings, the weakest first. A later one takes the place of an earlier one.
+    """All servers of a session, each name once: those of a trusted project's `files` like `.mcp.json`, then
+    those of the settings, in the order of precedence. A later one replaces an earlier one.
     """
-    found = [of_mcp_json(content, path) for path, content in (files or {}).items()]
+    found = [servers_from_mcp_json(content, path) for path, content in (files or {}).items()]
     all_of_them = [each for one in found for each in one.definitions]
     for origin, table, users in tables:
-        all_of_them += of_settings(table, origin, users=users)
+        all_of_them += servers_from_settings(table, origin, users=users)
     by_name = {each.name: each for each in all_of_them}
     return FoundServers(tuple(by_name.values()), tuple(problem for one in found for problem in one.problems))
 
 
-def _gathered(pairs: Iterable[tuple[str, object]], origin: str) -> FoundServers:
+def _from_pairs(pairs: Iterable[tuple[str, object]], origin: str) -> FoundServers:
     definitions: dict[str, ServerDefinition] = {}
     problems: list[str] = []
     for name, value in pairs:
@@ -206,25 +209,25 @@ def _gathered(pairs: Iterable[tuple[str, object]], origin: str) -> FoundServers:
             )
             break
         try:
-            definitions[name] = _of_foreign(name, value, origin)
+            definitions[name] = _from_foreign(name, value, origin)
         except UserMistake as mistake:
             problems.append(str(mistake))
     return FoundServers(tuple(definitions.values()), tuple(problems))
 
 
-def _of_table(name: str, value: Any, origin: str, *, users: bool) -> ServerDefinition:
+def _from_table(name: str, value: Any, origin: str, *, users: bool) -> ServerDefinition:
     try:
         table = msgspec.convert(value, _Table)
     except msgspec.ValidationError as error:
         way = nearest(str(error), _Table.__struct_fields__) if "unknown field" in str(error) else ""
-        raise UserMistake(f"{_who(name, origin)}: {error}. {way}".rstrip()) from None
-    return _made(name, table, origin, users=users)
+        raise UserMistake(f"{_server_in(name, origin)}: {error}. {way}".rstrip()) from None
+    return _definition(name, table, origin, users=users)
 
 
-def _of_foreign(name: str, value: object, origin: str) -> ServerDefinition:
-    """A server as other products write it: what we do not know of it is not needed to start it."""
+def _from_foreign(name: str, value: object, origin: str) -> ServerDefinition:
+    """A server in the format of other products; unknown fields are ignored."""
     if not isinstance(value, Mapping):
-        raise UserMistake(f"{_who(name, origin)} is not an object with a command or a url.")
+        raise UserMistake(f"{_server_in(name, origin)} is not an object with a command or a url.")
     given = dict(cast("Mapping[str, Any]", value))
     known = {
         key: given[key] for key in ("type", "command", "args", "env", "cwd", "url", "headers") if key in given
@@ -238,18 +241,18 @@ def _of_foreign(name: str, value: object, origin: str) -> ServerDefinition:
     try:
         table = msgspec.convert(known, _Table, strict=False)
     except msgspec.ValidationError as error:
-        raise UserMistake(f"{_who(name, origin)}: {error}.") from None
-    return _made(name, table, origin, users=False)
+        raise UserMistake(f"{_server_in(name, origin)}: {error}.") from None
+    return _definition(name, table, origin, users=False)
 
 
-def _made(name: str, table: _Table, origin: str, *, users: bool) -> ServerDefinition:
-    who = _who(name, origin)
+def _definition(name: str, table: _Table, origin: str, *, users: bool) -> ServerDefinition:
+    who = _server_in(name, origin)
     if not name.strip() or len(name) > _LONGEST_NAME or not name.isprintable():
-        raise UserMistake(f"{who}: a server's name has 1 to {_LONGEST_NAME} printable characters.")
+        raise UserMistake(f"{who}: the name must have 1 to {_LONGEST_NAME} printable characters.")
     if bool(table.command) == bool(table.url):
-        raise UserMistake(f"{who} needs a command to be started, or a url to be reached at, and not both.")
+        raise UserMistake(f"{who} needs either a command or a url.")
     if table.type not in (_HTTP if table.url else _STDIO):
-        way = "give the address of its streamable HTTP endpoint" if table.url else "leave the type out"
+        way = "use the URL of its streamable HTTP endpoint" if table.url else "remove the type"
         raise UserMistake(f"{who}: the type {shown(table.type)} is not supported; {way}.")
     fields = {field: getattr(table, field) for field in table.__struct_fields__ if field != "type"}
     if not users:
@@ -258,8 +261,8 @@ def _made(name: str, table: _Table, origin: str, *, users: bool) -> ServerDefini
 
 
 def _checked(definition: ServerDefinition) -> ServerDefinition:
-    """The definition, or a UserMistake that says what cannot be used of it."""
-    who = _who(definition.name, definition.origin)
+    """The definition; UserMistake if it is not valid."""
+    who = _server_in(definition.name, definition.origin)
     texts = (
         definition.command,
         *definition.args,
@@ -273,18 +276,18 @@ def _checked(definition: ServerDefinition) -> ServerDefinition:
     if len(texts) > _MOST_PARTS or any(len(text) > _LONGEST_PART for text in texts):
         raise UserMistake(f"{who} has more than {_MOST_PARTS} parts, or one that is too long.")
     if any("\0" in text for text in texts):
-        raise UserMistake(f"{who}: a NUL character cannot be handed to a program.")
+        raise UserMistake(f"{who}: NUL characters are not allowed.")
     if "${{" in "".join(texts):
-        raise UserMistake(f"{who}: only variables of the form ${{NAME}} are filled in here.")
+        raise UserMistake(f"{who}: only variables of the form ${{NAME}} are supported.")
     for name in definition.env:
         if not _ENV_NAME.fullmatch(name):
-            raise UserMistake(f"{who}: {shown(name)} is not the name of a variable.")
+            raise UserMistake(f"{who}: {shown(name)} is not a valid variable name.")
     for name, value in definition.headers.items():
         if not _HEADER_NAME.fullmatch(name) or name.lower() in _OUR_HEADERS or not _is_header_value(value):
-            raise UserMistake(f"{who}: the header {shown(name)} cannot be sent.")
+            raise UserMistake(f"{who}: the header {shown(name)} is not allowed or not valid.")
     for seconds in (definition.call_seconds, definition.startup_seconds):
         if not 0 < seconds <= _LONGEST_SECONDS:
-            raise UserMistake(f"{who}: seconds are more than 0 and at most {_LONGEST_SECONDS:,.0f}.")
+            raise UserMistake(f"{who}: seconds must be more than 0 and at most {_LONGEST_SECONDS:,.0f}.")
     if definition.url and not _VARIABLE.search(definition.url):
         _check_url(who, definition.url)
     return definition
@@ -299,29 +302,29 @@ def _check_url(who: str, url: str) -> None:
         parts = urlsplit(url)
         host, _ = parts.hostname or "", parts.port
     except ValueError:
-        raise UserMistake(f"{who}: {shown(url)} is not an address.") from None
+        raise UserMistake(f"{who}: {shown(url)} is not a valid URL.") from None
     if parts.scheme not in ("http", "https") or not host or not url.isprintable() or " " in url:
-        raise UserMistake(f"{who}: {shown(url)} is not an http or https address.")
+        raise UserMistake(f"{who}: {shown(url)} is not an http or https URL.")
     if parts.username or parts.password:
-        raise UserMistake(f"{who}: a password does not belong in the address; send a header instead.")
+        raise UserMistake(f"{who}: remove the user and password from the URL; use a header instead.")
     if parts.scheme == "http" and not _HERE.fullmatch(host):
-        raise UserMistake(f"{who}: a server on another machine needs an https address, not {shown(url)}.")
+        raise UserMistake(f"{who}: a server on another machine needs an https URL, not {shown(url)}.")
 
 
 def _value(name: str, found: "re.Match[str]", environ: Mapping[str, str]) -> str:
     variable, otherwise = found.groups()
     value = environ.get(variable) or otherwise
     if value is None:
-        way = f"set it, or write ${{{variable}:-something}}"
+        way = f"set it, or write ${{{variable}:-default}}"
         raise UserMistake(f"The MCP server {name} needs the variable {variable}, which is not set; {way}.")
     return value
 
 
-def _few(table: Mapping[str, Any]) -> None:
+def _check_count(table: Mapping[str, Any]) -> None:
     if len(table) > MOST_SERVERS:
         raise UserMistake(f"The setting mcp_servers has more than {MOST_SERVERS} servers; remove some.")
 
 
-def _who(name: str, origin: str) -> str:
+def _server_in(name: str, origin: str) -> str:
     place = f" in {origin}" if origin else ""
     return f"The MCP server {shown(name, _LONGEST_NAME)}{place}"

@@ -22,32 +22,32 @@ _RUNS = re.compile(r"__+")
 
 
 def server_labels(names: Iterable[str]) -> dict[str, str]:
-    """The part of tools' names that stands for each server."""
-    return _told_apart(sorted(set(names)), _server_part, _LONGEST_SERVER)
+    """The part of tool names for each server."""
+    return _distinct(sorted(set(names)), _server_part, _LONGEST_SERVER)
 
 
 def tool_names(label: str, names: Iterable[str]) -> dict[str, str]:
-    """What the tools of one server are called, by the names the server has for them."""
+    """The public names of the tools of one server, by the server's own names."""
     head = f"{PREFIX}{label}__"
     room = LONGEST - len(head)
-    parts = _told_apart(sorted(set(names)), lambda name: _OTHERS.sub("_", name), room)
+    parts = _distinct(sorted(set(names)), lambda name: _OTHERS.sub("_", name), room)
     return {name: f"{head}{part}" for name, part in parts.items()}
 
 
 def is_pattern(text: str) -> bool:
-    """Whether a name in an agent's file speaks of tools of MCP servers."""
+    """Whether a name in an agent's file selects tools of MCP servers."""
     return text.startswith(PREFIX) or text == PREFIX.rstrip("_")
 
 
 def matches(pattern: str, label: str, tool: str) -> bool:
-    """Whether `mcp__server`, `mcp__server__*`, `mcp__*` or a tool's whole name means this tool."""
+    """Whether a pattern (`mcp__server`, `mcp__server__*`, `mcp__*` or a full name) selects a tool."""
     if pattern in (f"{PREFIX}{label}", "mcp", "mcp__*"):
         return True
     return fnmatchcase(tool, pattern.replace("[", "[[]"))
 
 
 def denies_all(rule: Rule, label: str) -> bool:
-    """Whether a rule denies every call of every tool that a server has or may get."""
+    """Whether a rule denies all calls of all tools of a server."""
     if rule.action is not Action.DENY or not rule.blanket or not rule.names(f"{PREFIX}{label}__"):
         return False
     return rule.tool.endswith("*") or rule.tool.casefold() == f"{PREFIX}{label}".casefold()
@@ -57,10 +57,10 @@ def _server_part(name: str) -> str:
     return _RUNS.sub("_", _OTHERS.sub("_", name)).strip("_") or "server"
 
 
-def _told_apart(names: list[str], cleaned: Callable[[str], str], room: int) -> dict[str, str]:
-    """Short, clean and different names. One that is clean already stays; one that would be alike is marked.
+def _distinct(names: list[str], cleaned: Callable[[str], str], room: int) -> dict[str, str]:
+    """Short, valid and distinct names. A valid one stays; one that would be ambiguous gets a suffix.
 
-    Which mark depends on the name alone, so that it is the same in every session.
+    The suffix is a hash of the name, so it is the same in every session.
     """
     short = {name: cleaned(name) for name in names}
     counts = Counter(part.casefold() for part in short.values())

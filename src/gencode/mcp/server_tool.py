@@ -1,4 +1,4 @@
-"""A tool of an MCP server as agents use it, and the approval of servers and tools that are new or changed."""
+"""The tools of MCP servers for agents, and the approval of servers and tools that are new or have changed."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -19,13 +19,13 @@ _LARGEST_INPUT = 4 * 1024 * 1024
 
 
 class ServerArguments(Struct, frozen=True):
-    """The arguments of a call, unchecked: the server itself knows what fits."""
+    """The arguments of a call; the server validates them."""
 
     input: dict[str, Any]
 
 
 class ServerTool(Tool, frozen=True, eq=False, kw_only=True):
-    """A tool that belongs to an MCP server. `doubts` says why a person must be asked whatever rules allow."""
+    """A tool of an MCP server. `doubts` says why a call needs approval whatever the rules allow."""
 
     doubts: Callable[[], str]
 
@@ -35,11 +35,11 @@ class ServerTool(Tool, frozen=True, eq=False, kw_only=True):
 
     @property
     def approval(self) -> str:
-        """What a person can do to approve the call."""
-        return f"a person's approval, or: {approval_command(self.server)}"
+        """How the user can approve the call."""
+        return f"the user's approval, or: {approval_command(self.server)}"
 
     def parse(self, call: ToolCall) -> Struct:
-        """The arguments as they are, if they are an object and nothing required is missing."""
+        """The arguments, if they are an object and have all that is required."""
         if call.broken:
             raise ToolError(f"{self.name}: the arguments are not a JSON object: {call.broken[:200]!r}.")
         missing = [name for name in self.schema.get("required", ()) if name not in call.input]
@@ -49,17 +49,17 @@ class ServerTool(Tool, frozen=True, eq=False, kw_only=True):
         try:
             size = len(msgspec.json.encode(call.input))
         except UnicodeEncodeError:
-            raise ToolError(f"{self.name}: the arguments hold half a character.") from None
+            raise ToolError(f"{self.name}: the arguments contain half a character.") from None
         if size > _LARGEST_INPUT:
             raise ToolError(f"{self.name}: the arguments are larger than {_LARGEST_INPUT:,} bytes.")
         return ServerArguments(call.input)
 
 
 class ServerToolFactory:
-    """Makes tools of MCP servers, and records which servers and tools were approved in which form.
+    """Makes the tools of MCP servers, and records in which form servers and tools were approved.
 
-    A tool whose form is in doubt only runs after a question about this very call was shown to a person: the
-    preview is made for nobody else.
+    A new or changed tool only runs after its preview was made, which means that the user was asked about
+    this call.
     """
 
     def __init__(self, approvals: ServerApprovals) -> None:
@@ -67,20 +67,20 @@ class ServerToolFactory:
         self._asked: dict[tuple[str, str, str], None] = {}
 
     def tool(self, server: McpServer, offered: OfferedTool, name: str, *, reads: bool) -> ServerTool:
-        """A tool of a server under its public name; `reads`: the person said that it only reads."""
+        """A tool of a server under its public name; `reads`: the user said that it only reads."""
 
         def doubts() -> str:
             return self._doubt(server, offered)
 
         async def preview(ctx: ToolContext, input: dict[str, Any]) -> str:
-            self._ask(ctx, offered.digest)
+            self._note_asked(ctx, offered.digest)
             doubt = doubts()
-            told = (doubt, server.definition.told(), f"  {offered.name}: {offered.description}")
-            return "\n".join(each for each in told if each)
+            lines = (doubt, server.definition.describe(), f"  {offered.name}: {offered.description}")
+            return "\n".join(each for each in lines if each)
 
         async def use(ctx: ToolContext, input: dict[str, Any]) -> ToolOutput:
-            self._pass(ctx, offered.digest, doubts())
-            self._note(server, offered)
+            self._check_asked(ctx, offered.digest, doubts())
+            self._record_approval(server, offered)
             return await server.call(offered, input, ctx.progress)
 
         return ServerTool(
@@ -99,20 +99,20 @@ class ServerToolFactory:
         )
 
     def starter(self, server: McpServer, name: str, approve: Callable[[], Awaitable[str]]) -> ServerTool:
-        """Stands for a server that is not started before a person has seen how it would be now."""
-        why = f"The MCP server {server.name} was not started: {server.why}. {_way(server.name)}"
+        """A tool in place of a server that needs approval: it starts the server."""
+        why = f"The MCP server {server.name} was not started: {server.why}. {_how_to_approve(server.name)}"
 
         async def preview(ctx: ToolContext, input: dict[str, Any]) -> str:
-            self._ask(ctx, server.definition.digest)
-            return f"{why}\nIt would be started like this now:\n{server.definition.told()}"
+            self._note_asked(ctx, server.definition.digest)
+            return f"{why}\nIt would be started like this:\n{server.definition.describe()}"
 
         async def use(ctx: ToolContext, input: dict[str, Any]) -> str:
-            self._pass(ctx, server.definition.digest, why)
+            self._check_asked(ctx, server.definition.digest, why)
             return await approve()
 
         return ServerTool(
             name=name,
-            description=f"{why} Calling this asks the person whether it may run; then its tools appear.",
+            description=f"{why} Call this to ask the user for approval; its tools are available after that.",
             effect="write",
             function=use,
             arguments=ServerArguments,
@@ -126,29 +126,29 @@ class ServerToolFactory:
     def _doubt(self, server: McpServer, offered: OfferedTool) -> str:
         if self._approvals.covers_tool(server.name, offered.name, offered.digest):
             return ""
-        self._approvals.refresh()  # a person may just have approved it elsewhere
+        self._approvals.refresh()  # it may have been approved elsewhere
         if self._approvals.covers_tool(server.name, offered.name, offered.digest):
             return ""
         known = self._approvals.knows_tool(server.name, offered.name)
         change = "has changed" if known else "is new"
         what = f"{offered.name} of the MCP server {server.name} {change} since the server was approved."
-        return f"{what} {_way(server.name)}"
+        return f"{what} {_how_to_approve(server.name)}"
 
-    def _ask(self, ctx: ToolContext, form: str) -> None:
-        """A person is about to be shown this call of a tool in this form."""
+    def _note_asked(self, ctx: ToolContext, form: str) -> None:
+        """Note that the user is asked about this call, with the tool in this form."""
         if len(self._asked) >= _MOST_ASKED:
             self._asked.pop(next(iter(self._asked)))
         self._asked[(ctx.task, ctx.call.id, form)] = None
 
-    def _pass(self, ctx: ToolContext, form: str, doubt: str) -> None:
-        """Go on, if there is no doubt or a person was asked; an answer counts for one call."""
+    def _check_asked(self, ctx: ToolContext, form: str, doubt: str) -> None:
+        """ToolError for a call in doubt that the user was not asked about; an answer is for one call."""
         key = (ctx.task, ctx.call.id, form)
         asked = key in self._asked
         self._asked.pop(key, None)
         if doubt and not asked:
             raise ToolError(doubt)
 
-    def _note(self, server: McpServer, offered: OfferedTool) -> None:
+    def _record_approval(self, server: McpServer, offered: OfferedTool) -> None:
         digest = server.definition.digest
         if not self._approvals.knows(server.name):
             whole = {each.name: each.digest for each in server.listing.tools}
@@ -157,6 +157,6 @@ class ServerToolFactory:
             self._approvals.add(server.name, digest, {offered.name: offered.digest})
 
 
-def _way(server: str) -> str:
+def _how_to_approve(server: str) -> str:
     command = approval_command(server)
-    return f"A person has to approve it, when asked or with `{command}`; no rule or mode is enough."
+    return f"The user has to approve it, when asked or with `{command}`; rules and modes cannot."

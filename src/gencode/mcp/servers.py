@@ -1,4 +1,4 @@
-"""All MCP servers of a session, from settings, the project and agents' files, and who gets which tools."""
+"""All MCP servers of a session, from settings, project and agent files, and which agent gets which tools."""
 
 import asyncio
 import os
@@ -13,7 +13,7 @@ from gencode.core.errors import UnknownName
 from gencode.core.rules import Rule
 from gencode.core.spec import AgentSpec
 from gencode.mcp.approvals import ServerApprovals
-from gencode.mcp.definition import ServerDefinition, of_agent
+from gencode.mcp.definition import ServerDefinition, servers_of_agent
 from gencode.mcp.public_names import PREFIX, denies_all, is_pattern, matches, server_labels, tool_names
 from gencode.mcp.server import McpServer, McpServerStatus
 from gencode.mcp.server_tool import ServerTool, ServerToolFactory
@@ -32,9 +32,9 @@ _APPROVED_WAIT = 30.0
 class McpServers:
     """Every MCP server of a session; each definition runs once, whoever uses it.
 
-    `home` is the per-user folder, `cwd` where programs are started. `answered` is the session's memory of
-    what a person said yes to; a tool that the person calls reading in the settings is noted there as such.
-    A server all of whose tools are denied by `rules` is not started.
+    `home` is the per-user folder; programs are started in `cwd`. `answered` are the approvals of the session;
+    tools that the user's settings call read-only are added to it. A server is not started if `rules` deny all
+    of its tools.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class McpServers:
         self._cwd = cwd
         self._environ = dict(os.environ if environ is None else environ)
         self._approvals = ServerApprovals(home)
-        self._door = ServerToolFactory(self._approvals)
+        self._factory = ServerToolFactory(self._approvals)
         self._rules = rules
         self._answered = set[Approval]() if answered is None else answered
         self._commands: dict[frozenset[str], Commands] = {}
@@ -60,30 +60,30 @@ class McpServers:
         self._session = {each.name: self._server(each) for each in definitions}
         self._needed: dict[tuple[str, str], McpServer] = {}
         self._sweeping: asyncio.Task[int] | None = None
-        """Ends what a crashed session may have left running."""
+        """Stops processes that a crashed session may have left behind."""
         self._closed = False
-        self._brought: dict[str, bool] = {}
-        """Of the files of agents that were asked about: whether a project brought them."""
+        self._from_project: dict[str, bool] = {}
+        """By agent file: whether it belongs to a project."""
 
     def __bool__(self) -> bool:
         return bool(self._all)
 
     def start(self) -> None:
-        """Start all servers of the session side by side; nobody waits for them here."""
+        """Start all servers of the session, in the background."""
         if self._session and self._sweeping is None:
             self._sweeping = asyncio.create_task(asyncio.to_thread(sweep, self._home / "state"))
         for server in self._session.values():
-            self._begin(server)
+            self._start(server)
 
     async def ready(
         self, seconds: float | None, spec: AgentSpec | None = None, hurried: asyncio.Event | None = None
     ) -> None:
-        """Wait until every server that an agent would use was tried once, but no longer than so.
+        """Wait for the first attempt of every server that an agent would use, at most so long.
 
-        Once `hurried` is set nobody waits any more.
+        It returns at once when `hurried` is set.
         """
         found = self._of(spec)
-        useful = [found[name] for name in (found if spec is None else self._useful(spec, found))]
+        useful = [found[name] for name in (found if spec is None else self._servers_for(spec, found))]
         self._needed |= {(each.name, each.definition.digest): each for each in useful}
         waiting = [each for each in useful if each.waits]
         if not waiting or (hurried is not None and hurried.is_set()):
@@ -98,27 +98,27 @@ class McpServers:
             await asyncio.gather(tried, hurry, return_exceptions=True)
 
     def awaited(self) -> list[str]:
-        """The servers that somebody may use and whose first try has not ended yet."""
+        """The servers that an agent waits for: their first attempt to connect has not ended."""
         return sorted(each.name for each in self._needed.values() if each.waits)
 
     def needed(self) -> list[McpServerStatus]:
-        """The status of every server that an agent started so far could use, by name."""
+        """The status of every server that an agent of this session could use, by name."""
         return [self._needed[key].status() for key in sorted(self._needed)]
 
     def tools(self, spec: AgentSpec | None = None) -> list[Tool]:
-        """The tools of servers that an agent gets, by its file; without one, all of the session."""
+        """The tools that an agent gets by its file; without an agent, all of the session."""
         servers = self._of(spec)
         labels = server_labels(servers)
         found: dict[str, Tool] = {}
         for name in sorted(servers):
             for tool in self._tools_of(servers[name], labels[name]):
-                if spec is None or self._wanted(spec, name, labels[name], tool.name):
+                if spec is None or self._gets(spec, name, labels[name], tool.name):
                     found.setdefault(tool.name, tool)
         return list(found.values())
 
     def warnings(self, spec: AgentSpec) -> list[str]:
-        """What an agent's file asks of servers and does not get now, in a clause each."""
-        names, found = of_agent(spec.mcp_servers, spec.source or spec.name)
+        """What an agent's file asks for and does not get now, in a clause each."""
+        names, found = servers_of_agent(spec.mcp_servers, spec.source or spec.name)
         said = list(found.problems)
         said += [f"there is no MCP server {name}" for name in names if name not in self._session]
         for name, server in self._of(spec).items():
@@ -131,17 +131,14 @@ class McpServers:
         for pattern in spec.tools.allow or ():
             hit = any(matches(pattern, label, tool) for tool in there for label in labels.values())
             if is_pattern(pattern) and not hit:
-                said.append(f"no tool {pattern} is there")
+                said.append(f"no tool matches {pattern}")
         return said
 
     def absent(self, spec: AgentSpec, tool: str) -> MissingTool | None:
-        """Why a tool of a server is not there now, for the model that calls it.
-
-        None if no server explains it: one that is ready has no such tool.
-        """
+        """Why a tool is missing now, for the model that calls it; None if no server explains it."""
         servers = self._of(spec)
         for name, label in server_labels(servers).items():
-            if tool.startswith(f"{PREFIX}{label}__") and self._wanted(spec, name, label, tool):
+            if tool.startswith(f"{PREFIX}{label}__") and self._gets(spec, name, label, tool):
                 there = [each.name for each in self._tools_of(servers[name], label)]
                 why = "" if tool in there else _why_absent(servers[name])
                 return MissingTool(why, servers[name].state == "unapproved") if why else None
@@ -152,7 +149,7 @@ class McpServers:
         return [self._all[key].status() for key in sorted(self._all)]
 
     def candidates(self, name: str, specs: Iterable[AgentSpec] = ()) -> list["ServerCandidate"]:
-        """The servers of this name that a person may approve: the session's, and those of agents' files."""
+        """The servers of this name that the user may approve: the session's, and those of agent files."""
         found = [self._session, *(self._of(spec) for spec in specs if spec.mcp_servers)]
         named = {id(each[name]): each[name] for each in found if name in each}
         if not named:
@@ -160,7 +157,7 @@ class McpServers:
         return [ServerCandidate(server, self._approvals) for server in named.values()]
 
     async def close(self) -> None:
-        """End every server; nothing of them is left."""
+        """Stop every server."""
         self._closed = True
         await asyncio.gather(*(server.close() for server in self._all.values()))
         await asyncio.gather(*(commands.close() for commands in self._commands.values()))
@@ -168,21 +165,21 @@ class McpServers:
             await self._sweeping
 
     def _server(self, definition: ServerDefinition) -> McpServer:
-        definition = self._seen(definition)
+        definition = self._with_started_files(definition)
         key = (definition.name, definition.digest)
         if key not in self._all:
-            self._all[key] = McpServer(definition, self._cwd, self._environ, self._making)
+            self._all[key] = McpServer(definition, self._cwd, self._environ, self._commands_with)
         return self._all[key]
 
-    def _seen(self, definition: ServerDefinition) -> ServerDefinition:
-        """A definition with the files it starts as they were when it was first needed."""
+    def _with_started_files(self, definition: ServerDefinition) -> ServerDefinition:
+        """A definition with the digests of the files it starts, from when it was first needed."""
         digest = definition.digest
         if digest not in self._started:
-            self._started[digest] = definition.seen_from(self._cwd).started
+            self._started[digest] = definition.with_started_files(self._cwd).started
         return replace(definition, started=self._started[digest])
 
-    def _begin(self, server: McpServer, *, brought: bool = False) -> None:
-        """Start a server. One that an agent of a project brings is started once a person has seen how."""
+    def _start(self, server: McpServer, *, from_project: bool = False) -> None:
+        """Start a server, unless it needs approval: if its command has changed, or is new in a project."""
         definition = server.definition
         if self._closed or definition.disabled:
             return
@@ -190,58 +187,59 @@ class McpServers:
         if rule := next((each for each in self._rules if denies_all(each, label)), None):
             server.forbid(str(rule))
             return
-        seen = not brought or self._approvals.knows(definition.name)
-        if seen and self._approvals.covers_start(definition.name, definition.digest):
+        trusted = not from_project or self._approvals.knows(definition.name)
+        if trusted and self._approvals.covers_start(definition.name, definition.digest):
             server.start()
         elif server.state == "off":
             known = self._approvals.knows(definition.name)
-            state = "has changed since it was approved" if known else "was not approved by a person yet"
-            server.withhold(f"how it is started {state}")
+            state = "has changed since it was approved" if known else "is not approved yet"
+            server.withhold(f"the way it is started {state}")
 
-    def _making(self, keep: frozenset[str]) -> Commands:
-        """What starts programs that are given these keys. Those that are given none share one."""
+    def _commands_with(self, keep: frozenset[str]) -> Commands:
+        """A runner of commands that get these secret variables; servers with the same ones share it."""
         if keep not in self._commands:
             self._commands[keep] = Commands(self._home / "state", scrub=Scrub(keep=keep))
         return self._commands[keep]
 
     def _of(self, spec: AgentSpec | None) -> dict[str, McpServer]:
-        """The servers an agent could use: the session's, and over them those of its own file."""
+        """The servers that an agent could use: the session's, overridden by those of its own file."""
         servers = dict(self._session)
         if spec is not None and spec.mcp_servers:
-            _, found = of_agent(spec.mcp_servers, spec.source or spec.name)
+            _, found = servers_of_agent(spec.mcp_servers, spec.source or spec.name)
             labels = server_labels((*servers, *(each.name for each in found.definitions)))
             for definition in found.definitions:
                 if _may_use(spec, labels[definition.name]):
                     servers[definition.name] = self._server(definition)
-                    self._begin(servers[definition.name], brought=self._is_brought(spec.source))
+                    self._start(servers[definition.name], from_project=self._is_from_project(spec.source))
         return servers
 
-    def _useful(self, spec: AgentSpec, servers: Mapping[str, McpServer]) -> list[str]:
-        """Those of which an agent may get tools, by its file."""
-        labels, (named, _) = server_labels(servers), of_agent(spec.mcp_servers, spec.source or spec.name)
+    def _servers_for(self, spec: AgentSpec, servers: Mapping[str, McpServer]) -> list[str]:
+        """The servers from which an agent may get tools, by its file."""
+        labels = server_labels(servers)
+        named, _ = servers_of_agent(spec.mcp_servers, spec.source or spec.name)
         return [name for name in servers if name in named or _may_use(spec, labels[name])]
 
-    def _is_brought(self, source: str) -> bool:
-        """Whether an agent's file came with a project."""
-        if source not in self._brought:
+    def _is_from_project(self, source: str) -> bool:
+        """Whether an agent's file belongs to a trusted project."""
+        if source not in self._from_project:
             real = os.path.realpath(source)
             folders = (f"{folder.rstrip('/')}/" for folder in trusted_folders(self._home))
             below = (real.removeprefix(folder) for folder in folders if real.startswith(folder))
-            self._brought[source] = any(agent_dialect(path) is not None for path in below)
-        return self._brought[source]
+            self._from_project[source] = any(agent_dialect(path) is not None for path in below)
+        return self._from_project[source]
 
-    def _wanted(self, spec: AgentSpec, name: str, label: str, tool: str) -> bool:
-        """Whether an agent's file asks for this tool.
+    def _gets(self, spec: AgentSpec, name: str, label: str, tool: str) -> bool:
+        """Whether an agent gets a tool, by its file.
 
-        A file without a list gets all; one with a list gets what its patterns name, and the whole of a server
-        of the session that it names among its servers without a pattern for it.
+        Without a list of tools it gets all. With a list it gets what the patterns match, and all tools of a
+        server that it names among its servers and for which it has no pattern.
         """
         if any(matches(pattern, label, tool) for pattern in spec.tools.deny if is_pattern(pattern)):
             return False
         allow = spec.tools.allow
         if allow is None or any(matches(pattern, label, tool) for pattern in allow if is_pattern(pattern)):
             return True
-        names, _ = of_agent(spec.mcp_servers, spec.source or spec.name)
+        names, _ = servers_of_agent(spec.mcp_servers, spec.source or spec.name)
         named = name in names
         narrowed = any(pattern.startswith(f"{PREFIX}{label}") for pattern in allow)
         return named and not narrowed
@@ -250,16 +248,16 @@ class McpServers:
         if server.state == "unapproved":
             self._approvals.refresh()
             definition = server.definition
-            if self._approvals.knows(definition.name):  # a person may just have approved it elsewhere
-                self._begin(server)
+            if self._approvals.knows(definition.name):  # it may have been approved elsewhere
+                self._start(server)
         if server.state == "unapproved":
-            return [self._door.starter(server, f"{PREFIX}{label}__start", lambda: self._approve(server))]
+            return [self._factory.starter(server, f"{PREFIX}{label}__start", lambda: self._approve(server))]
         names = tool_names(label, (each.name for each in server.listing.tools))
         tools: list[ServerTool] = []
         for offered in server.listing.tools:
             patterns = server.definition.reads
             reads = any(fnmatchcase(offered.name, pattern) for pattern in patterns)
-            tool = self._door.tool(server, offered, names[offered.name], reads=reads)
+            tool = self._factory.tool(server, offered, names[offered.name], reads=reads)
             if tool.effect == "read" and not tool.doubt():
                 self._answered.add(Approval("reads", tool.name))
             tools.append(tool)
@@ -269,12 +267,12 @@ class McpServers:
         definition = server.definition
         tools = {tool.name: tool.digest for tool in server.listing.tools}
         self._approvals.add(definition.name, definition.digest, tools)
-        self._begin(server)
+        self._start(server)
         try:
             async with asyncio.timeout(_APPROVED_WAIT):
                 await server.tried()
         except TimeoutError:
-            return f"The MCP server {definition.name} is being started; its tools come when it is ready."
+            return f"The MCP server {definition.name} is starting; its tools are available when it is ready."
         status = server.status()
         if status.state != "ready":
             return f"The MCP server {definition.name} was approved, but it is {status.state}: {status.why}."
@@ -286,7 +284,7 @@ class McpServers:
 
 
 class ServerCandidate:
-    """A server that a person may approve: how it is started, and then its tools."""
+    """A server that the user may approve: how it is started, and then its tools."""
 
     def __init__(self, server: McpServer, approvals: ServerApprovals) -> None:
         self._server = server
@@ -295,11 +293,11 @@ class ServerCandidate:
     @property
     def how(self) -> str:
         """How it is started, in plain words."""
-        return self._server.definition.told()
+        return self._server.definition.describe()
 
     @property
     def state(self) -> ServerState:
-        """Its state: `unapproved` until `start`, where how it is started needs a person."""
+        """Its state: `unapproved` until `start`, if the way it is started needs approval."""
         return self._server.state
 
     @property
@@ -308,7 +306,7 @@ class ServerCandidate:
         return self._server.why
 
     def tools(self) -> list[tuple[str, Change, str]]:
-        """The tools it offers now, each with what it is to the last approval, and its description."""
+        """The tools it offers now, each with how it differs from the last approval, and its description."""
         return [(each.name, self._change(each), each.description) for each in self._server.listing.tools]
 
     @property
@@ -320,13 +318,13 @@ class ServerCandidate:
         return started and all(change == "approved" for _, change, _ in self.tools())
 
     async def start(self) -> None:
-        """Approve how it is started, and wait until that was tried."""
+        """Approve how it is started, and wait for the first attempt."""
         self._approvals.add(self._server.name, self._server.definition.digest, {})
         self._server.start()
         await self._server.tried()
 
     def approve(self) -> None:
-        """Approve it as it is now: how it is started, and all that its tools say about themselves."""
+        """Approve it as it is now: how it is started, and its tools with their descriptions."""
         tools = {each.name: each.digest for each in self._server.listing.tools}
         self._approvals.add(self._server.name, self._server.definition.digest, tools)
 
@@ -338,7 +336,7 @@ class ServerCandidate:
 
 
 def _may_use(spec: AgentSpec, label: str) -> bool:
-    """Whether an agent could use any tool of a server by the lists of its file."""
+    """Whether the lists of an agent's file allow any tool of a server."""
     whole = f"{PREFIX}{label}"
     if any(pattern in ("mcp", "mcp__*", whole, f"{whole}__*") for pattern in spec.tools.deny):
         return False
@@ -349,18 +347,19 @@ def _may_use(spec: AgentSpec, label: str) -> bool:
 
 
 def _why_absent(server: McpServer) -> str:
-    """How a server is that offers no tools now, and what a model can do about that."""
+    """Why a server offers no tools now, and what the model can do."""
     why = f": {server.why.rstrip('.')}" if server.why else ""
     match server.state:
         case "starting":
-            way = "Go on with something else, or call the tool again in your next reply."
+            way = "Continue with something else, or call the tool again in your next reply."
             return f"The MCP server {server.name} is still starting{why}. {way}"
         case "down":
-            return f"The MCP server {server.name} does not work{why}. It will be retried; call it later."
+            way = "It will be restarted; call the tool again later."
+            return f"The MCP server {server.name} does not work{why}. {way}"
         case "failed":
-            return f"The MCP server {server.name} does not work{why}. Continue without it, and say so."
+            return f"The MCP server {server.name} does not work{why}. Continue without it, and tell the user."
         case "unapproved":
-            way = f"A person approves it with: {approval_command(server.name)}"
+            way = f"The user can approve it with: {approval_command(server.name)}"
             return f"The MCP server {server.name} was not started{why}. {way}"
         case "off" | "ready":
             return ""

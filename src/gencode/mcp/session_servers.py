@@ -18,62 +18,63 @@ if TYPE_CHECKING:
     from gencode.mcp.servers import McpServers, ServerCandidate
 
 FILES = (".mcp.json", ".gen/mcp.json")
-"""What a trusted project may bring."""
+"""The files of a trusted project that define servers."""
 
 SCREEN_WAIT = 2.0
-"""How long a conversation at a screen waits at most for its servers: who looks at it sees them come."""
+"""The longest wait for servers at a screen, in seconds: there the user sees when they are ready."""
 
 ServerState = Literal["off", "unapproved", "starting", "ready", "down", "failed"]
-"""`off`: not started; `unapproved`: a person has to look; `down`: it is started again soon."""
+"""`off`: not started; `unapproved`: needs the user's approval; `down`: will be restarted soon."""
 
 Tables = Sequence[tuple[str, dict[str, Any], bool]]
-"""The tables of the settings: where each was written, what it says, and whether the user wrote it."""
+"""The tables of the settings: their source, their content, and whether they are the user's."""
 
 Lines = list[tuple[str, str]]
-"""Command lines, each with the folder it is run in; none: the one that is worked in."""
+"""Command lines, each with its folder; an empty one is the workspace."""
 
 
 def describe_servers(entries: Sequence[Any], files: Mapping[str, bytes], origin: str = "") -> list[str]:
-    """The servers of an agent's file and of files like `.mcp.json`, each as it is started, in a line."""
-    from gencode.mcp.definition import ServerDefinition, of_agent, of_mcp_json
+    """The servers of an agent's file and of files like `.mcp.json`, a line each with how it is started."""
+    from gencode.mcp.definition import ServerDefinition, servers_from_mcp_json, servers_of_agent
 
-    def told(server: ServerDefinition) -> str:
+    def described(server: ServerDefinition) -> str:
         env = [f"{name}={shlex.quote(value)}" for name, value in server.env.items()]
         how = server.url or " ".join((*env, shlex.join((server.command, *server.args))))
         return f"MCP server {server.name}: {how}{f' (in {server.cwd})' if server.cwd else ''}"
 
-    several = [of_agent(entries, origin)[1], *(of_mcp_json(files[path], path) for path in files)]
-    return [line for found in several for line in (*map(told, found.definitions), *found.problems)]
+    several = [
+        servers_of_agent(entries, origin)[1],
+        *(servers_from_mcp_json(files[path], path) for path in files),
+    ]
+    return [line for found in several for line in (*map(described, found.definitions), *found.problems)]
 
 
 Change = Literal["new", "changed", "approved"]
-"""What a tool is to what was approved of its server."""
+"""How a tool differs from what was approved."""
 
 
 def approval_command(server: str) -> str:
-    """The command by which a person approves a server and its tools as they are now."""
+    """The command that approves a server and its tools as they are now."""
     option = "--server=" if server.startswith("-") else "--server "
     return f"gen trust {option}{shlex.quote(server)}"
 
 
 class ServerReport(Struct, frozen=True):
-    """An MCP server as programs are told of it: `error` is why its tools are not there, `fix` the command
-    that helps.
-    """
+    """An MCP server for programs: `error` is why its tools are missing, `fix` the command that helps."""
 
     name: str
     state: ServerState
     error: str | None = None
     fix: str | None = None
 
-    def told(self) -> str:
-        """The problem of the server, for a person; empty when there is none."""
+    def problem(self) -> str:
+        """The problem of the server, for the user; empty without one."""
         why = f": {self.error.rstrip('.')}" if self.error else ""
         match self.state:
             case "starting":
-                return f"The MCP server {self.name} is still starting{why}; its tools come when it is ready."
+                return f"The MCP server {self.name} is still starting{why}; its tools come after that."
             case "down" | "failed":
-                again = " It will be retried." if self.state == "down" else ""
+                again = " It will be restarted." if self.state == "down" else ""
                 return f"The MCP server {self.name} does not work{why}.{again}"
             case "unapproved":
                 return f"The MCP server {self.name} was not started{why}. Approve it with: {self.fix}"
@@ -82,19 +83,19 @@ class ServerReport(Struct, frozen=True):
 
 
 def server_commands(tables: Tables, files: Mapping[str, bytes], entries: Sequence[Any] = ()) -> Lines:
-    """How the servers of settings, of files like `.mcp.json` and of an agent's file are started."""
+    """The commands of the servers of settings, of files like `.mcp.json` and of an agent's file."""
     if not (tables or files or entries):
         return []
-    from gencode.mcp.definition import gathered, of_agent
+    from gencode.mcp.definition import all_definitions, servers_of_agent
 
-    found = (*gathered(tables, files).definitions, *of_agent(entries, "")[1].definitions)
+    found = (*all_definitions(tables, files).definitions, *servers_of_agent(entries, "")[1].definitions)
     return [line for each in found if each.command for line in each.lines]
 
 
 class SessionServers:
-    """The MCP servers that settings, a project and agents name; loaded when there are any.
+    """The MCP servers that settings, a project and agents define; loaded when there are any.
 
-    `answered` is what a person said yes to in this session, `rules` what counts in all of it.
+    `answered` are the approvals of this session, `rules` those that apply in all of it.
     """
 
     def __init__(
@@ -118,12 +119,12 @@ class SessionServers:
         self._longest_wait: float | None = None
 
     def start(self) -> None:
-        """Start what the settings and the project name, in the background."""
+        """Start the servers of the settings and the project, in the background."""
         if self._tables or self._files:
             self._all()
 
     async def ready(self, spec: AgentSpec | None = None) -> None:
-        """Wait for the servers that an agent would use; without one, for those of the session."""
+        """Wait for the servers that an agent would use; without an agent, for those of the session."""
         if self._tables or self._files or (spec is not None and spec.mcp_servers):
             await self._all().ready(self._longest_wait, spec, self._hurried)
 
@@ -135,25 +136,25 @@ class SessionServers:
         self._longest_wait = seconds
 
     def hurry(self) -> None:
-        """Wait for no server any more: the program is about to end."""
+        """Stop waiting for servers: the program is about to exit."""
         self._hurried.set()
 
     def serves(self, spec: AgentSpec) -> bool:
-        """Whether there are servers from which an agent may get tools, now or later."""
+        """Whether an agent may get tools from servers, now or later."""
         return bool(self._tables or self._files or spec.mcp_servers)
 
     def tools(self, spec: AgentSpec | None = None) -> Sequence[Tool]:
-        """The tools of servers that an agent gets; without one, all of those of the session."""
+        """The server tools that an agent gets; without an agent, all of the session."""
         if spec is None:
             return self._all().tools() if self._tables or self._files else ()
         return self._all().tools(spec) if self.serves(spec) else ()
 
     def absent(self, spec: AgentSpec, tool: str) -> MissingTool | None:
-        """Why a tool of a server is not there now, for whoever calls it; None if no server explains it."""
+        """Why a tool of a server is missing now; None if no server explains it."""
         return self._all().absent(spec, tool) if self.serves(spec) else None
 
     def warnings(self, spec: AgentSpec) -> Sequence[str]:
-        """What its receipt should say about servers."""
+        """Warnings about servers for an agent's result."""
         return [*self._problems, *self._all().warnings(spec)] if self.serves(spec) else ()
 
     def status(self) -> "Sequence[McpServerStatus]":
@@ -165,34 +166,34 @@ class SessionServers:
         return [_report(each) for each in self.status()]
 
     def troubles(self) -> "list[ServerReport]":
-        """Those of which an agent of this session could have used tools that are not there."""
+        """The servers with missing tools that an agent of this session could have used."""
         needed = self._servers.needed() if self._servers is not None else ()
-        return [report for each in needed if (report := _report(each)).told()]
+        return [report for each in needed if (report := _report(each)).problem()]
 
     def candidates(self, name: str, specs: Sequence[AgentSpec]) -> "list[ServerCandidate]":
-        """The servers of this name that a person may approve, of the session and of agents' files."""
+        """The servers of this name that the user may approve, of the session and of agent files."""
         return self._all().candidates(name, specs)
 
     def awaited(self) -> list[str]:
-        """The servers that an agent waits for at this moment."""
+        """The servers that an agent is waiting for."""
         return self._servers.awaited() if self._servers is not None else []
 
     @property
     def problems(self) -> Sequence[str]:
-        """What is wrong with definitions in files like `.mcp.json`, a clause each."""
+        """Problems of definitions in files like `.mcp.json`, a clause each."""
         return self._problems
 
     async def close(self) -> None:
-        """End every server."""
+        """Stop every server."""
         if self._servers is not None:
             await self._servers.close()
 
     def _all(self) -> "McpServers":
         if self._servers is None:
-            from gencode.mcp.definition import gathered
+            from gencode.mcp.definition import all_definitions
             from gencode.mcp.servers import McpServers
 
-            found = gathered(self._tables, self._files)
+            found = all_definitions(self._tables, self._files)
             self._problems = tuple(found.problems)
             self._servers = McpServers(
                 self._home, self._cwd, found.definitions, answered=self._answered, rules=self._rules

@@ -1,7 +1,7 @@
-"""MCP transport over standard input and output: the server is a child process.
+"""The stdio transport of MCP: the server is a child process.
 
-It runs below a warden like every command, so nothing of it outlives us. What it reads and writes goes through
-two named pipes in a private folder, which is gone as soon as the program has opened them.
+It runs under a command guard like every command, so none of its processes outlives us. It is connected by two
+named pipes in a private folder, which is removed as soon as the program has opened them.
 """
 
 import asyncio
@@ -16,10 +16,12 @@ from typing import BinaryIO
 from gencode.core.errors import ToolError, UserMistake
 from gencode.mcp.definition import ServerDefinition
 from gencode.mcp.transport import (
+    BUG,
     LARGEST_MESSAGE,
     ConnectionLost,
     Message,
     TransportListener,
+    bug_in,
     decoded,
     encoded,
 )
@@ -29,33 +31,34 @@ from gencode.sandbox.processes.environment import INSIDE, Scrub
 from gencode.sandbox.processes.running_command import Running
 
 BASE = ("HOME", "LANG", "LANGUAGE", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ", "USER")
-"""What every server gets of our environment, with `LC_*`; all else its definition has to name."""
+"""What every server gets of our environment, with `LC_*`; its definition must name all else."""
 
 _SHELL = "/bin/sh"
 _WIRED = 'in=$1 out=$2; shift 2; exec "$@" <"$in" >"$out"'
 _CHUNK = 256 * 1024
 _MOST_UNREAD = 2 * LARGEST_MESSAGE
 _MOST_GARBAGE = 1024 * 1024
-_LEAVING_SECONDS = 0.3
-_LAST_WORDS_SECONDS = 1.0
-_LONGEST_WORDS = 500
+_EXIT_SECONDS = 0.3
+_LAST_OUTPUT_SECONDS = 1.0
+_LONGEST_OUTPUT = 500
 _MOST_LAST_LINES = 5
 
 
 def environment(definition: ServerDefinition, environ: Mapping[str, str]) -> dict[str, str]:
-    """The environment of a server: a small base, what its definition names, and a mark that we started it."""
+    """The environment of a server: a small base, what its definition names, and a mark of GenCode."""
     base = {name: environ[name] for name in BASE if name in environ}
     base |= {name: value for name, value in environ.items() if name.startswith("LC_")}
     whole = {**base, **definition.env}
     lost = definition.env.keys() - Scrub(keep=frozenset(definition.env)).cleaned(whole).keys()
     if lost:
         names = ", ".join(sorted(lost))
-        raise UserMistake(f"The MCP server {definition.name} cannot be given the variable {names}.")
+        variables = "variable" if len(lost) == 1 else "variables"
+        raise UserMistake(f"The MCP server {definition.name} must not get the {variables} {names}.")
     return {**whole, INSIDE: "1"}
 
 
 class StdioTransport:
-    """MCP over standard input and output of a program; `cwd` is where it is started."""
+    """MCP over the standard input and output of a program, started in `cwd`."""
 
     def __init__(
         self, definition: ServerDefinition, commands: Commands, cwd: Path, environ: Mapping[str, str]
@@ -92,6 +95,7 @@ class StdioTransport:
         except OSError as error:
             raise ConnectionLost(f"it could not be connected ({error.strerror})") from None
         self._reader = asyncio.create_task(self._read(stream, self._running))
+        self._reader.add_done_callback(lambda task: self._lost(BUG) if bug_in(task) else None)
         self._running.task.add_done_callback(lambda _: stream.feed_eof())
 
     def send(self, message: Message, headers: Mapping[str, str]) -> None:
@@ -102,15 +106,15 @@ class StdioTransport:
         if self._writer.get_write_buffer_size() > _MOST_UNREAD:
             self._lost("it does not read its input")
 
-    def abandon(self, request: int) -> bool:
-        """Here the server has to be told."""
+    def cancel_request(self, request: int) -> bool:
+        """The server has to be notified."""
         return False
 
-    def follow(self) -> None:
-        """Everything comes the same way here."""
+    def listen(self) -> None:
+        """Nothing to do: notifications come with the responses."""
 
     async def close(self) -> None:
-        """End of input is the sign to leave; whoever does not leave is stopped."""
+        """Close its input, and stop the program if it does not exit."""
         if self._writer is not None and not self._writer.is_closing():
             self._writer.abort()
         if self._pipes is not None:
@@ -118,7 +122,7 @@ class StdioTransport:
         running = self._running
         if running is not None:
             if self._writer is not None:
-                await asyncio.wait({running.task}, timeout=_LEAVING_SECONDS)
+                await asyncio.wait({running.task}, timeout=_EXIT_SECONDS)
             await running.stop()
         if self._reader is not None:
             self._reader.cancel()
@@ -130,7 +134,7 @@ class StdioTransport:
             self._pipes.close()
 
     def _program(self) -> str:
-        """The program by its path. Relative folders of PATH do not count: they could be anybody's."""
+        """The path of the program. Relative folders of PATH are ignored: a repository could contain them."""
         name = self._definition.command
         if "/" in name:
             return name
@@ -139,11 +143,11 @@ class StdioTransport:
         ]
         found = shutil.which(name, path=os.pathsep.join(folders)) if folders else None
         if found is None:
-            raise ToolError(f"there is no program {name!r} on this machine")
+            raise ToolError(f"the program {name!r} is not installed")
         return found
 
     async def _read(self, stream: asyncio.StreamReader, running: Running) -> None:
-        """Take lines until the program ends, closes its output, or says too much."""
+        """Read lines until the program exits, closes its output, or writes too long a line."""
         rest = bytearray()
         while chunk := await stream.read(_CHUNK):
             if self._pipes is not None:
@@ -158,29 +162,29 @@ class StdioTransport:
                 return
             for line in lines:
                 self._line(line)
-        await asyncio.wait({running.task}, timeout=_LAST_WORDS_SECONDS)
+        await asyncio.wait({running.task}, timeout=_LAST_OUTPUT_SECONDS)
         self._lost(self._ended(running))
 
     def _line(self, line: bytes) -> None:
         found = decoded(line) if line.strip() else []
         for message in found:
             if self._listener is not None:
-                self._listener.hear(message)
+                self._listener.receive(message)
         if not found and line.strip():
             self._garbage += len(line)
-            self._oddity = self._oddity or _words(line)
+            self._oddity = self._oddity or _text_of(line)
             if self._garbage > _MOST_GARBAGE:
-                self._lost(f"it writes something else than MCP to its output: {self._oddity!r}")
+                self._lost(f"its output is not MCP: {self._oddity!r}")
 
     def _ended(self, running: Running) -> str:
-        """How the program ended, with what it last said about it."""
+        """How the program ended, with the end of its output."""
         output = running.output()
         lines = (output.tail or output.head).rstrip().split(b"\n")[-_MOST_LAST_LINES:]
-        said = " / ".join(filter(None, map(_words, lines)))[-_LONGEST_WORDS:]
+        said = " / ".join(filter(None, map(_text_of, lines)))[-_LONGEST_OUTPUT:]
         how = "it closed its output"
         if running.task.done() and not running.task.cancelled() and running.task.exception() is None:
             ended = running.task.result()
-            how = f"it ended ({ended.verdict.rstrip('.') or 'exit code 0'})"
+            how = f"it exited ({ended.verdict.rstrip('.') or 'exit code 0'})"
         if self._oddity and not said:
             said = self._oddity
         return f"{how}, and its last output was: {said!r}" if said else how
@@ -191,7 +195,7 @@ class StdioTransport:
 
 
 class _Pipes:
-    """Two named pipes. Until the program has opened them we hold their other ends, so that nobody waits."""
+    """Two named pipes. We hold the program's ends until it has opened them, so that no open blocks."""
 
     def __init__(self) -> None:
         self._folder = tempfile.mkdtemp(prefix="gen-mcp-")
@@ -203,7 +207,7 @@ class _Pipes:
         self.reading = _file(self.names[1], os.O_RDONLY)
 
     def opened(self) -> None:
-        """The program has both; from now on it alone holds the other ends."""
+        """Close the program's ends: it has opened both itself."""
         for handle in self._held:
             os.close(handle)
         if self._held:
@@ -211,10 +215,10 @@ class _Pipes:
         self._held = []
 
     def close(self) -> None:
-        """Let go of everything."""
+        """Close all ends."""
         self.opened()
         for file in (self.writing, self.reading):
-            with suppress(OSError):  # whoever read or wrote it has closed it
+            with suppress(OSError):  # the asyncio transport has closed it
                 file.close()
 
 
@@ -223,6 +227,6 @@ def _file(name: str, how: int) -> BinaryIO:
     return os.fdopen(handle, "wb" if how == os.O_WRONLY else "rb", buffering=0)
 
 
-def _words(line: bytes) -> str:
-    text = line[:_LONGEST_WORDS].decode("utf-8", "replace")
+def _text_of(line: bytes) -> str:
+    text = line[:_LONGEST_OUTPUT].decode("utf-8", "replace")
     return "".join(character if character.isprintable() else " " for character in text).strip()

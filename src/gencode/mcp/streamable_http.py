@@ -1,7 +1,7 @@
-"""MCP transport over streamable HTTP.
+"""The streamable HTTP transport of MCP.
 
-Every message of ours is a request of its own; what the server answers comes as JSON or as a stream of events.
-A redirect is not followed, because it would carry the person's headers to somebody else.
+Every message is a request of its own; the server answers with JSON or a stream of events. Redirects are not
+followed, because they would send the user's headers to another server.
 """
 
 import asyncio
@@ -16,12 +16,14 @@ from urllib.request import getproxies, proxy_bypass
 from gencode.core.errors import GenCodeError
 from gencode.mcp.definition import ServerDefinition
 from gencode.mcp.transport import (
+    BUG,
     LARGEST_MESSAGE,
     STATELESS_VERSION,
     ConnectionLost,
     Message,
     RequestRefused,
     TransportListener,
+    bug_in,
     decoded,
     encoded,
 )
@@ -30,8 +32,8 @@ if TYPE_CHECKING:
     import aiohttp
 
 _CONNECT_SECONDS = 15.0
-_PARTING_SECONDS = 1.0
-_AGAIN_SECONDS = 5.0
+_CLOSE_SECONDS = 1.0
+_RETRY_SECONDS = 5.0
 _PROBE_SECONDS = 5.0
 _CHUNK = 64 * 1024
 _SESSION = "Mcp-Session-Id"
@@ -41,13 +43,13 @@ _BOTH = "application/json, text/event-stream"
 _EVENTS = "text/event-stream"
 _HERE = ("localhost", "::1")
 _ONLY_SSE = (
-    "it offers only the older transport HTTP+SSE, which is not supported; use the address of its "
-    "streamable HTTP endpoint (often /mcp), or use a bridge as its command, such as npx mcp-remote URL"
+    "it supports only the older HTTP+SSE transport, which GenCode does not; use the URL of its streamable "
+    "HTTP endpoint (often /mcp), or a bridge as its command, such as npx mcp-remote URL"
 )
 
 
 class HttpTransport:
-    """MCP over streamable HTTP to the address of a definition whose variables are filled in."""
+    """MCP over streamable HTTP to the URL of a definition with its variables filled in."""
 
     def __init__(self, definition: ServerDefinition) -> None:
         self.version = ""
@@ -59,7 +61,7 @@ class HttpTransport:
         self._others: set[asyncio.Task[None]] = set()
 
     async def open(self, listener: TransportListener) -> None:
-        """Get ready; nothing is sent before there is something to say."""
+        """Open the HTTP client; nothing is sent yet."""
         import aiohttp
 
         self._listener = listener
@@ -69,31 +71,31 @@ class HttpTransport:
         )
 
     def send(self, message: Message, headers: Mapping[str, str]) -> None:
-        """Send one message beside all others."""
+        """Send a message, in parallel with others."""
         work = asyncio.create_task(self._deliver(message, {**self._headers(message), **headers}))
         number = message.get("id")
         if "method" in message and isinstance(number, int):
             self._posts[number] = work
-            work.add_done_callback(lambda _: self._posts.pop(number, None))
+            work.add_done_callback(lambda _: self._sent(number, work))
         else:
             self._others.add(work)
-            work.add_done_callback(self._others.discard)
+            work.add_done_callback(self._ended)
 
-    def abandon(self, request: int) -> bool:
-        """Closing the connection says it in the newest version; the others want to be told."""
+    def cancel_request(self, request: int) -> bool:
+        """Close its connection, which cancels it in the newest version; older ones need a notification."""
         work = self._posts.get(request)
         if work is not None:
             work.cancel()
         return self.version == STATELESS_VERSION
 
-    def follow(self) -> None:
-        """Listen to what the server says by itself."""
+    def listen(self) -> None:
+        """Receive the server's own notifications, over a GET request."""
         work = asyncio.create_task(self._listen())
         self._others.add(work)
-        work.add_done_callback(self._others.discard)
+        work.add_done_callback(self._ended)
 
     async def close(self) -> None:
-        """Stop all that is under way, and say goodbye where there was a session."""
+        """Cancel all requests, and delete the session if there is one."""
         works = [*self._posts.values(), *self._others]
         for work in works:
             work.cancel()
@@ -104,11 +106,20 @@ class HttpTransport:
 
         if self._session_id:
             with suppress(aiohttp.ClientError, TimeoutError, OSError):
-                async with asyncio.timeout(_PARTING_SECONDS), self._ask("DELETE", self._headers({})):
+                async with asyncio.timeout(_CLOSE_SECONDS), self._request("DELETE", self._headers({})):
                     pass
         await self._client.close()
 
-    def _ask(
+    def _sent(self, number: int, work: "asyncio.Task[None]") -> None:
+        self._posts.pop(number, None)
+        if bug_in(work) and self._listener is not None:
+            self._listener.failed(number, ConnectionLost(BUG))
+
+    def _ended(self, work: "asyncio.Task[None]") -> None:
+        self._others.discard(work)
+        bug_in(work)
+
+    def _request(
         self, method: str, headers: Mapping[str, str], body: bytes | None = None
     ) -> "aiohttp.client._RequestContextManager":  # pyright: ignore[reportPrivateUsage]
         assert self._client is not None  # noqa: S101 – open() comes first
@@ -132,23 +143,23 @@ class HttpTransport:
         return headers
 
     async def _deliver(self, message: Message, headers: Mapping[str, str]) -> None:
-        """Send a message and hand on everything that comes back."""
+        """Send a message, and pass on everything in the response."""
         import aiohttp
 
         number = message["id"] if "method" in message and "id" in message else None
         trouble: GenCodeError | None = None
         try:
-            async with self._ask("POST", headers, encoded(message)) as answer:
-                await self._take(answer, message)
+            async with self._request("POST", headers, encoded(message)) as answer:
+                await self._pass_on(answer, message)
         except GenCodeError as error:
             trouble = error
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             why = getattr(error, "strerror", None) or type(error).__name__
-            trouble = ConnectionLost(f"it cannot be reached at {_place(self._definition.url)} ({why})")
+            trouble = ConnectionLost(f"it cannot be reached at {_shown_url(self._definition.url)} ({why})")
         if number is not None and self._listener is not None:
-            self._listener.failed(number, trouble or ConnectionLost("its answer broke off before its end"))
+            self._listener.failed(number, trouble or ConnectionLost("its response was incomplete"))
 
-    async def _take(self, answer: "aiohttp.ClientResponse", message: Message) -> None:
+    async def _pass_on(self, answer: "aiohttp.ClientResponse", message: Message) -> None:
         """Pass on the messages of a response; RequestRefused or ConnectionLost for an error."""
         session = answer.headers.get(_SESSION, "")
         if message.get("method") == "initialize" and _SESSION_VALUE.fullmatch(session):
@@ -158,48 +169,46 @@ class HttpTransport:
             return
         if answer.content_type == _EVENTS:
             async for event in events(answer.content):
-                self._hear(event)
+                self._receive(event)
         elif answer.status != 202:
-            self._hear(await _whole(answer))
+            self._receive(await _whole(answer))
 
     async def _refuse(self, answer: "aiohttp.ClientResponse", message: Message) -> None:
-        """An answer that says no: with an error of the protocol, or only with a status."""
+        """Raise the error of a response: one of the protocol, or its HTTP status."""
         if answer.content_type == "application/json":
             for said in decoded(await _whole(answer)):
                 error = said.get("error")
                 if isinstance(error, dict):
-                    told = cast("Message", error)
-                    raise RequestRefused(str(told.get("message"))[:2_000], _number(told.get("code")))
+                    found = cast("Message", error)
+                    raise RequestRefused(str(found.get("message"))[:2_000], _number(found.get("code")))
         if answer.status == 404 and self._session_id and self._listener is not None:
             self._listener.lost("its session has expired")
         if answer.status in (401, 403, 407):
             raise ConnectionLost(
-                f"it needs authentication (HTTP {answer.status}); set the right headers", hopeless=True
+                f"it needs authentication (HTTP {answer.status}); check its headers", hopeless=True
             )
         if 300 <= answer.status < 400:
-            place = _place(answer.headers.get("Location", ""))
-            raise ConnectionLost(
-                f"it redirects to {place}; if that is right, use that address", hopeless=True
-            )
+            place = _shown_url(answer.headers.get("Location", ""))
+            raise ConnectionLost(f"it redirects to {place}; use that URL if you trust it", hopeless=True)
         if answer.status >= 500:
             raise ConnectionLost(f"it failed with a server error (HTTP {answer.status})")
         if answer.status in (404, 405) and message.get("method") == "initialize":
             if await self._only_sse():
                 raise ConnectionLost(_ONLY_SSE, hopeless=True)
-            place = _place(self._definition.url)
+            place = _shown_url(self._definition.url)
             raise ConnectionLost(
-                f"nothing at {place} accepts MCP messages (HTTP {answer.status}); check the address"
+                f"{place} does not accept MCP messages (HTTP {answer.status}); check the URL"
             )
         raise RequestRefused(f"HTTP {answer.status}")
 
     async def _only_sse(self) -> bool:
-        """Whether the address gives a stream of events to whoever only listens: the transport before 2025."""
+        """Whether a GET request returns a stream of events: the HTTP+SSE transport from before 2025."""
         import aiohttp
 
         with suppress(aiohttp.ClientError, TimeoutError, OSError):
             async with (
                 asyncio.timeout(_PROBE_SECONDS),
-                self._ask("GET", {"Accept": _EVENTS, "Accept-Encoding": "identity"}) as answer,
+                self._request("GET", {"Accept": _EVENTS, "Accept-Encoding": "identity"}) as answer,
             ):
                 return answer.status == 200 and answer.content_type == _EVENTS
         return False
@@ -209,17 +218,17 @@ class HttpTransport:
 
         while True:
             with suppress(aiohttp.ClientError, TimeoutError, OSError, ConnectionLost):
-                async with self._ask("GET", {**self._headers({}), "Accept": _EVENTS}) as answer:
+                async with self._request("GET", {**self._headers({}), "Accept": _EVENTS}) as answer:
                     if answer.status != 200 or answer.content_type != _EVENTS:
-                        return  # it has nothing to say by itself
+                        return  # it sends no notifications of its own
                     async for event in events(answer.content):
-                        self._hear(event)
-            await asyncio.sleep(_AGAIN_SECONDS)
+                        self._receive(event)
+            await asyncio.sleep(_RETRY_SECONDS)
 
-    def _hear(self, content: bytes) -> None:
+    def _receive(self, content: bytes) -> None:
         for message in decoded(content):
             if self._listener is not None:
-                self._listener.hear(message)
+                self._listener.receive(message)
 
 
 async def events(stream: "aiohttp.StreamReader") -> AsyncGenerator[bytes, None]:
@@ -242,7 +251,7 @@ async def events(stream: "aiohttp.StreamReader") -> AsyncGenerator[bytes, None]:
 
 
 def header_value(text: str) -> str:
-    """A text as a header can carry it."""
+    """A text as the value of a header, encoded if necessary."""
     if _PLAIN.fullmatch(text) and not text.startswith("=?base64?"):
         return text
     return f"=?base64?{base64.b64encode(text.encode('utf-8', 'replace')).decode()}?="
@@ -258,7 +267,7 @@ async def _whole(answer: "aiohttp.ClientResponse") -> bytes:
 
 
 def _proxy(url: str) -> str | None:
-    """The proxy that the environment names for this address; what is on this machine needs none."""
+    """The proxy that the environment names for this URL; none for this machine."""
     parts = urlsplit(url)
     host = parts.hostname or ""
     if host in _HERE or host.startswith("127.") or proxy_bypass(host):
@@ -267,8 +276,8 @@ def _proxy(url: str) -> str | None:
     return f"http://{proxy}" if proxy and "://" not in proxy else proxy
 
 
-def _place(url: str) -> str:
-    """An address without what may be secret in it."""
+def _shown_url(url: str) -> str:
+    """A URL without its user, password and query, which may be secret."""
     parts = urlsplit(url)
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"[:200]
 

@@ -54,19 +54,19 @@ class ToolList(Struct, frozen=True):
 
 
 class _Unusable(Exception):
-    """Why a tool cannot be offered."""
+    """A tool cannot be offered to models, and why."""
 
 
-async def list_tools(peer: McpClient) -> ToolList:
-    """Ask a server for its tools, page by page."""
-    if "tools" not in peer.capabilities:
-        return ToolList(notes=("it offers no tools",))
+async def list_tools(client: McpClient) -> ToolList:
+    """The tools of a server, requested page by page."""
+    if "tools" not in client.capabilities:
+        return ToolList(notes=("it has no tools",))
     tools: dict[str, OfferedTool] = {}
     notes: list[str] = []
     seen: set[str] = set()
     cursor = ""
     for _ in range(MOST_PAGES):
-        page = await peer.request("tools/list", {"cursor": cursor} if cursor else None)
+        page = await client.request("tools/list", {"cursor": cursor} if cursor else None)
         found = page.get("tools")
         for raw in cast("list[object]", found) if isinstance(found, list) else []:
             if len(tools) >= MOST_TOOLS:
@@ -85,7 +85,7 @@ async def list_tools(peer: McpClient) -> ToolList:
 
 
 def parse_tool(raw: Message) -> OfferedTool:
-    """One tool as it can be used; ValueError says why it cannot."""
+    """One tool; ValueError if it cannot be offered to models."""
     try:
         return _offered(raw)
     except _Unusable as unusable:
@@ -143,7 +143,7 @@ def _digest(raw: Message) -> str:
 
 
 def _usable(raw: Any) -> dict[str, Any]:
-    """A schema that every provider takes: an object with plain names of parameters."""
+    """A schema that every provider accepts: an object whose parameters have plain names."""
     if not isinstance(raw, dict) or cast("Message", raw).get("type", "object") != "object":
         raise _Unusable("its arguments are not an object")
     if len(msgspec.json.encode(raw)) > _LARGEST_LOOKED_AT:
@@ -185,7 +185,7 @@ def _tidy(value: Any, deeper: int) -> Any:
 
 
 def _with_typed_enum(schema: dict[str, Any]) -> dict[str, Any]:
-    """A schema whose enum of texts has a type and no empty value: some providers refuse any other."""
+    """A schema with a type and no empty value for an enum of texts: some providers refuse others."""
     values = schema.get("enum")
     if not isinstance(values, list) or not all(isinstance(each, str) for each in cast("list[Any]", values)):
         return schema
@@ -195,7 +195,7 @@ def _with_typed_enum(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def _mirrored(schema: dict[str, Any], path: tuple[str, ...] = ()) -> dict[tuple[str, ...], str]:
-    """The arguments that a server wants to see in a header `Mcp-Param-…` as well."""
+    """The arguments that the server also wants as headers `Mcp-Param-…`."""
     found: dict[tuple[str, ...], str] = {}
     properties = schema.get("properties")
     for name, below in cast("Message", properties).items() if isinstance(properties, dict) else ():

@@ -16,34 +16,34 @@ MOST_PARTS = 1_000
 
 
 def output_of(result: Message) -> ToolOutput:
-    """The texts of a result, its pictures, and what has a structure as JSON."""
+    """The texts and pictures of a result, and its structured content as JSON."""
     content = result.get("content")
     parts = cast("list[object]", content) if isinstance(content, list) else []
     texts: list[str] = []
     images: list[Image] = []
     for part in parts[:MOST_PARTS]:
         if isinstance(part, dict):
-            _take(cast("Message", part), texts, images)
+            _add_part(cast("Message", part), texts, images)
     if len(parts) > MOST_PARTS:
-        texts.append(f"[{len(parts) - MOST_PARTS:,} further parts were left out]")
+        texts.append(f"[{len(parts) - MOST_PARTS:,} more parts were left out]")
     structured = result.get("structuredContent")
-    if structured is not None and not _says_the_same(texts, structured):
+    if structured is not None and not _is_in_texts(texts, structured):
         texts.append(msgspec.json.format(msgspec.json.encode(structured), indent=2).decode())
     if result.get("resultType") == "input_required":
-        texts.append("The server needs input from the user before it continues; that is not supported.")
+        texts.append("The server needs input from the user to continue; that is not supported.")
     text = clip("\n".join(texts), LONGEST_RESULT)
     error = result.get("isError") is True or result.get("resultType") == "input_required"
     return ToolOutput(text or ("[no text]" if images else "[no output]"), error=error, images=tuple(images))
 
 
-def _take(part: Message, texts: list[str], images: list[Image]) -> None:
+def _add_part(part: Message, texts: list[str], images: list[Image]) -> None:
     match part.get("type"):
         case "text":
             texts.append(_text(part.get("text")))
         case "image":
             _picture(part, texts, images)
         case "audio":
-            texts.append(f"[sound ({_text(part.get('mimeType'))[:60]}) was left out]")
+            texts.append(f"[audio ({_text(part.get('mimeType'))[:60]}) was left out]")
         case "resource_link":
             texts.append(f"[resource {_text(part.get('uri'))[:500]}: {_text(part.get('name'))[:200]}]")
         case "resource":
@@ -61,7 +61,7 @@ def _resource(inner: Any, texts: list[str], images: list[Image]) -> None:
         texts.append(name)
         _picture({"mimeType": held["mimeType"], "data": held.get("blob")}, texts, images)
     else:
-        texts.append(f"{name} holds no text and was left out")
+        texts.append(f"{name} is not text and was left out")
 
 
 def _picture(part: Message, texts: list[str], images: list[Image]) -> None:
@@ -69,13 +69,13 @@ def _picture(part: Message, texts: list[str], images: list[Image]) -> None:
     if isinstance(found, str):
         texts.append(f"[a picture {found} was left out]")
     elif len(images) >= MOST_PICTURES:
-        texts.append("[a further picture was left out]")
+        texts.append("[another picture was left out]")
     else:
         images.append(found)
 
 
-def _says_the_same(texts: list[str], structured: object) -> bool:
-    """Whether the texts are this JSON already, as servers send it for clients that know no structure."""
+def _is_in_texts(texts: list[str], structured: object) -> bool:
+    """Whether the texts already contain this JSON, as servers send it for older clients."""
     same = [structured]
     if isinstance(structured, dict) and len(cast("Message", structured)) == 1:
         same += cast("Message", structured).values()

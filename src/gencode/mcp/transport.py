@@ -1,5 +1,7 @@
 """MCP messages (JSON-RPC), protocol versions and the interface of a transport."""
 
+import asyncio
+import logging
 from collections.abc import Mapping
 from typing import Any, Protocol, cast
 
@@ -7,9 +9,11 @@ import msgspec
 
 from gencode.core.errors import GenCodeError
 
+log = logging.getLogger(__name__)
+
 LARGEST_MESSAGE = 16 * 1024 * 1024
 STATELESS_VERSION = "2026-07-28"
-"""The version without a handshake: every request says on its own who asks and in which version."""
+"""The version without a handshake: every request names its client and its version."""
 HANDSHAKE_VERSIONS = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
 
 METHOD_NOT_FOUND = -32601
@@ -31,7 +35,7 @@ class RequestRefused(GenCodeError):
 
 
 class ConnectionLost(GenCodeError):
-    """There is no connection, or no more; the text says why. `hopeless`: trying again would not help."""
+    """The connection failed or was lost; the text says why. `hopeless`: a retry would not help."""
 
     def __init__(self, why: str, *, hopeless: bool = False) -> None:
         super().__init__(why)
@@ -41,21 +45,21 @@ class ConnectionLost(GenCodeError):
 class TransportListener(Protocol):
     """Receives the messages of a server."""
 
-    def hear(self, message: Message) -> None:
-        """One message of the server."""
+    def receive(self, message: Message) -> None:
+        """Handle a message of the server."""
         ...
 
     def failed(self, request: int, error: GenCodeError) -> None:
-        """One request will not be answered."""
+        """A request will not be answered."""
         ...
 
     def lost(self, why: str) -> None:
-        """Nothing more can be said or heard."""
+        """The connection is lost."""
         ...
 
 
 class Transport(Protocol):
-    """What carries messages to one server and back. `version` is the one that was agreed on."""
+    """Sends messages to one server, and passes on its own. `version` is the negotiated one."""
 
     version: str
 
@@ -64,15 +68,15 @@ class Transport(Protocol):
         ...
 
     def send(self, message: Message, headers: Mapping[str, str]) -> None:
-        """Say something; `headers` go along where there are any."""
+        """Send a message; `headers` are for transports that have headers."""
         ...
 
-    def abandon(self, request: int) -> bool:
-        """Nobody waits for an answer any more; whether the server knows by this."""
+    def cancel_request(self, request: int) -> bool:
+        """Drop a request; whether this already tells the server that it is cancelled."""
         ...
 
-    def follow(self) -> None:
-        """Hear also what the server says without being asked, where that needs a connection of its own."""
+    def listen(self) -> None:
+        """Receive the server's own notifications too, where that needs another connection."""
         ...
 
     async def close(self) -> None:
@@ -81,7 +85,7 @@ class Transport(Protocol):
 
 
 def decoded(content: bytes | bytearray) -> list[Message]:
-    """The messages in one piece of JSON, which may be a batch; none if it is something else."""
+    """The messages in JSON, which may be a batch; none in anything else."""
     try:
         read: Any = msgspec.json.decode(content)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -92,5 +96,17 @@ def decoded(content: bytes | bytearray) -> list[Message]:
 
 
 def encoded(message: Message) -> bytes:
-    """A message as one line, without its end."""
+    """A message as one line, without a line end."""
     return msgspec.json.encode(message)
+
+
+BUG = "a bug in GenCode, see the log"
+"""Why a connection failed after an unexpected error of ours."""
+
+
+def bug_in(task: "asyncio.Task[Any]") -> bool:
+    """Whether a background task failed unexpectedly; that is logged with its traceback."""
+    if task.cancelled() or (trouble := task.exception()) is None:
+        return False
+    log.error("a background task of an MCP connection failed", exc_info=trouble)
+    return True

@@ -1,6 +1,6 @@
 """Attributes of spans: OpenTelemetry's conventions for generative AI, and a few of our own.
 
-No prompt, reply, path, command or result is among them unless a person switched content on.
+Prompts, replies, paths, commands and results are not included unless content capture is switched on.
 """
 
 import json
@@ -15,12 +15,12 @@ from gencode.core.text import one_line
 LONGEST_WORD = 128
 LONGEST_CONTENT = 8_000
 LONGEST_HISTORY = 32_000
-"""Characters of what a model was told: of a longer history only the last messages are told."""
-OURS = "gencode"
+"""Characters of the input messages; of a longer history only the last ones are exported."""
+OWN_PROVIDER = "gencode"
 LOCAL = "local/"
 _FINISHED = {"": "stop", "end_turn": "stop", "tool_use": "tool_calls", "max_tokens": "length"}
 _IN_MESSAGES = {"tool_calls": "tool_call"}
-"""Why a reply ended, where the schema of messages has another word for it than the attribute."""
+"""Finish reasons that the schema of messages spells differently from the attribute."""
 _ENDED = {Status.COMPLETED: "stop", Status.EMPTY: "stop", Status.LIMIT_REACHED: "length"}
 
 Attributes = dict[str, Any]
@@ -50,42 +50,42 @@ class RunFields(Protocol):
     usage: Usage
 
 
-class Content:
-    """Message content as attributes, cut and as JSON; nothing when content capture is off."""
+class ContentAttributes:
+    """Message content as attributes, as JSON of limited length; none if content capture is off."""
 
-    def __init__(self, told: bool) -> None:
-        self._told = told
+    def __init__(self, on: bool) -> None:
+        self._on = on
 
-    def words(self, **texts: Any) -> Attributes:
-        """`name=text` as attributes; `__` stands for a dot. Nothing when content is off."""
-        if not self._told:
+    def text_attributes(self, **texts: Any) -> Attributes:
+        """`name=text` as attributes; `__` stands for a dot."""
+        if not self._on:
             return {}
         return {name.replace("__", "."): _cut(value) for name, value in texts.items()}
 
-    def heard(self, messages: Sequence[Message]) -> Attributes:
-        """What a model or an agent was told, as the conventions spell it; the last ones, if it is much."""
-        if not self._told:
+    def input_messages(self, messages: Sequence[Message]) -> Attributes:
+        """The messages that a model or an agent got; only the last ones if there are many."""
+        if not self._on:
             return {}
         found: list[str] = []
         room = LONGEST_HISTORY
         for message in reversed(messages):
-            spelled = json.dumps(_spelled(message))
-            room -= len(spelled)
+            encoded = json.dumps(_as_json(message))
+            room -= len(encoded)
             if found and room < 0:
                 break
-            found.append(spelled)
+            found.append(encoded)
         return {"gen_ai.input.messages": f"[{', '.join(reversed(found))}]"}
 
-    def said(self, reply: AssistantMessage, why: str) -> Attributes:
-        """What a model or an agent said, and why it ended there, as the conventions spell it."""
-        if not self._told:
+    def output_messages(self, reply: AssistantMessage, why: str) -> Attributes:
+        """The reply of a model or an agent, with its finish reason."""
+        if not self._on:
             return {}
-        message = {**_spelled(reply), "finish_reason": _IN_MESSAGES.get(why, why)}
+        message = {**_as_json(reply), "finish_reason": _IN_MESSAGES.get(why, why)}
         return {"gen_ai.output.messages": json.dumps([message])}
 
 
-def _spelled(message: Message) -> Attributes:
-    """A message as the schema of the conventions has it; pictures and thinking are left out."""
+def _as_json(message: Message) -> Attributes:
+    """A message in the schema of the conventions; pictures and thinking are left out."""
     match message:
         case UserMessage():
             return {"role": "user", "parts": _text(message.text)}
@@ -108,76 +108,86 @@ def _text(text: str) -> list[Attributes]:
 
 
 def _bounded(value: dict[str, Any]) -> Any:
-    """Arguments as they are, or as a text that is cut where they are too long."""
+    """Arguments, or their JSON cut to the limit if they are too long."""
     text = _cut(value)
     return value if len(text) < LONGEST_CONTENT else text
 
 
-def model_named(name: str, provider: str = "") -> str:
-    """A model as it may be told: with the name that its provider knows, without that of the provider.
+def model_name(name: str, provider: str = "") -> str:
+    """The name of a model without its provider.
 
-    The file of a script, and the folder of a local model, are nobody's business.
+    The file of a script and the folder of a local model are private, so they are left out.
     """
     if name.startswith("scripted:"):
         return "scripted"
     if name.startswith(LOCAL):
         name = name.replace("\\", "/").rpartition("/")[2]
     named = one_line(name, LONGEST_WORD) or "unknown"
-    return named.removeprefix(f"{provider or provider_of(name)}/") or named
+    return named.removeprefix(f"{provider or provider_name(name)}/") or named
 
 
-def provider_of(model: str) -> str:
-    """Who answers: what stands before the slash."""
+def provider_name(model: str) -> str:
+    """The provider of a model: the part before the slash."""
     maker, slash, _ = model.partition("/")
-    return one_line(maker, LONGEST_WORD) if slash and not model.startswith("scripted:") else OURS
+    return one_line(maker, LONGEST_WORD) if slash and not model.startswith("scripted:") else OWN_PROVIDER
 
 
 def chat_attributes(
-    known: TaskFields, asked: str, told: Sequence[Message], reply: AssistantMessage, content: Content
+    known: TaskFields,
+    asked: str,
+    told: Sequence[Message],
+    reply: AssistantMessage,
+    content: ContentAttributes,
 ) -> Attributes:
-    """A model call: what the model was told before, and what it said."""
-    why = _finished(reply)
+    """A model call: the messages before it, and the reply."""
+    why = _finish_reason(reply)
     return {
         "gen_ai.operation.name": "chat",
-        "gen_ai.provider.name": provider_of(asked),
-        "gen_ai.request.model": model_named(asked),
-        "gen_ai.response.model": model_named(reply.model or asked, provider_of(asked)),
+        "gen_ai.provider.name": provider_name(asked),
+        "gen_ai.request.model": model_name(asked),
+        "gen_ai.response.model": model_name(reply.model or asked, provider_name(asked)),
         "gen_ai.response.finish_reasons": (why,),
-        **_whose(known),
-        **_used(reply.usage),
-        **content.heard(told),
-        **content.said(reply, why),
+        **_task_attributes(known),
+        **_usage_attributes(reply.usage),
+        **content.input_messages(told),
+        **content.output_messages(reply, why),
     }
 
 
-def tool_attributes(known: TaskFields, call: CallFields, result: ToolResult, content: Content) -> Attributes:
+def tool_attributes(
+    known: TaskFields, call: CallFields, result: ToolResult, content: ContentAttributes
+) -> Attributes:
     """A call of a tool."""
     return {
         "gen_ai.operation.name": "execute_tool",
         "gen_ai.tool.name": one_line(call.name, LONGEST_WORD),
         "gen_ai.tool.type": "function",
         "gen_ai.tool.call.id": one_line(result.call, LONGEST_WORD),
-        **_whose(known),
-        **content.words(gen_ai__tool__call__arguments=call.input, gen_ai__tool__call__result=result.text),
+        **_task_attributes(known),
+        **content.text_attributes(
+            gen_ai__tool__call__arguments=call.input, gen_ai__tool__call__result=result.text
+        ),
     }
 
 
-def agent_attributes(known: TaskFields, run: RunFields, end: TaskEnded, content: Content) -> Attributes:
+def agent_attributes(
+    known: TaskFields, run: RunFields, end: TaskEnded, content: ContentAttributes
+) -> Attributes:
     """A run of an agent."""
     return {
         "gen_ai.operation.name": "invoke_agent",
-        "gen_ai.provider.name": provider_of(run.model),
-        "gen_ai.request.model": model_named(run.model),
+        "gen_ai.provider.name": provider_name(run.model),
+        "gen_ai.request.model": model_name(run.model),
         "gencode.task.status": end.status.value,
         "gencode.task.turns": run.turns,
-        **_whose(known),
-        **_used(run.usage),
-        **content.heard([UserMessage(known.prompt)]),
-        **content.said(AssistantMessage(end.told), _ENDED.get(end.status, "error")),
+        **_task_attributes(known),
+        **_usage_attributes(run.usage),
+        **content.input_messages([UserMessage(known.prompt)]),
+        **content.output_messages(AssistantMessage(end.told), _ENDED.get(end.status, "error")),
     }
 
 
-def _whose(known: TaskFields) -> Attributes:
+def _task_attributes(known: TaskFields) -> Attributes:
     return {
         "gen_ai.agent.id": known.id,
         "gen_ai.agent.name": one_line(known.agent, LONGEST_WORD),
@@ -185,19 +195,19 @@ def _whose(known: TaskFields) -> Attributes:
     }
 
 
-def _used(usage: Usage | None) -> Attributes:
+def _usage_attributes(usage: Usage | None) -> Attributes:
     if usage is None:
         return {}
-    words: Attributes = {
+    found: Attributes = {
         "gen_ai.usage.input_tokens": usage.input_tokens,
         "gen_ai.usage.output_tokens": usage.output_tokens,
     }
     if usage.cached_tokens:
-        words["gen_ai.usage.cache_read.input_tokens"] = usage.cached_tokens
-    return words if usage.usd is None else {**words, "gencode.cost.usd": usage.usd}
+        found["gen_ai.usage.cache_read.input_tokens"] = usage.cached_tokens
+    return found if usage.usd is None else {**found, "gencode.cost.usd": usage.usd}
 
 
-def _finished(reply: AssistantMessage) -> str:
+def _finish_reason(reply: AssistantMessage) -> str:
     if reply.partial:
         return "error"
     if reply.calls:

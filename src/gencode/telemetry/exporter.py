@@ -1,8 +1,8 @@
 """Exports spans and metrics with the OpenTelemetry SDK; loaded only when telemetry is on.
 
-A program that has set up OpenTelemetry gets our spans in its own way. Otherwise we bring providers of our
-own, which nobody else sees and which end with us: they send in threads of theirs, so that a collector that is
-slow or gone costs the work nothing.
+If the program has set up OpenTelemetry, its providers are used. Otherwise we create our own, which nobody
+else sees and which end with us. They send in their own threads, so a slow or missing collector does not
+delay the agents.
 """
 
 import os
@@ -24,9 +24,9 @@ from gencode.telemetry.spans import Span, nanoseconds
 
 NAME = "gencode"
 GIVE_UP_SECONDS = 0.5
-"""So long the threads that send have to end once they are told to send nothing again."""
-TOKENS = (1, 4, 16, 64, 256, 1_024, 4_096, 16_384, 65_536, 262_144, 1_048_576, 4_194_304)
-SECONDS = (0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92)
+"""How long the sending threads have to end after their exporters were shut down."""
+TOKEN_BUCKETS = (1, 4, 16, 64, 256, 1_024, 4_096, 16_384, 65_536, 262_144, 1_048_576, 4_194_304)
+SECOND_BUCKETS = (0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92)
 _SHARED = ("gen_ai.operation.name", "gen_ai.provider.name", "gen_ai.request.model", "gen_ai.response.model")
 _KINDS = {"chat": SpanKind.CLIENT}
 
@@ -35,7 +35,7 @@ class Closable(Protocol):
     """A tracer or meter provider of our own, or one of its exporters."""
 
     def shutdown(self) -> None:
-        """Send what is left, and end."""
+        """Send the rest, and close."""
         ...
 
 
@@ -47,11 +47,11 @@ class FixedIds(IdGenerator):
         self.trace = 0
 
     def generate_span_id(self) -> int:
-        """The number of the next span."""
+        """The id of the next span."""
         return self.span
 
     def generate_trace_id(self) -> int:
-        """The number of the next trace."""
+        """The id of the next trace."""
         return self.trace
 
 
@@ -59,57 +59,57 @@ class OtelExporter:
     """Exports finished spans and records token, duration and cost metrics."""
 
     def __init__(self, environ: Mapping[str, str] | None = None) -> None:
-        self._own: list[Closable] = []
+        self._providers: list[Closable] = []
         self._exporters: list[Closable] = []
         self._ids = FixedIds()
         provider = trace.get_tracer_provider()
-        self._tracer = (provider if isinstance(provider, TracerProvider) else self._tracing()).get_tracer(
-            NAME
-        )
+        self._tracer = (
+            provider if isinstance(provider, TracerProvider) else self._tracer_provider()
+        ).get_tracer(NAME)
         if isinstance(self._tracer, Tracer):
             self._tracer.id_generator = self._ids
         meters = metrics.get_meter_provider()
-        meter = (meters if isinstance(meters, MeterProvider) else self._metering()).get_meter(NAME)
+        meter = (meters if isinstance(meters, MeterProvider) else self._meter_provider()).get_meter(NAME)
         self._tokens = meter.create_histogram(
             "gen_ai.client.token.usage",
             "{token}",
             "Tokens of a model call",
-            explicit_bucket_boundaries_advisory=TOKENS,
+            explicit_bucket_boundaries_advisory=TOKEN_BUCKETS,
         )
         self._seconds = meter.create_histogram(
             "gen_ai.client.operation.duration",
             "s",
             "How long a model call took",
-            explicit_bucket_boundaries_advisory=SECONDS,
+            explicit_bucket_boundaries_advisory=SECOND_BUCKETS,
         )
         self._usd = meter.create_counter("gencode.cost.usd", "{USD}", "What model calls cost")
         self._caller = _caller(os.environ if environ is None else environ)
 
-    def tell(self, span: Span) -> None:
+    def export(self, span: Span) -> None:
         """Export a finished span."""
         self._ids.span, self._ids.trace = span.id, span.trace
-        told = self._tracer.start_span(
+        exported = self._tracer.start_span(
             span.name,
-            self._below(span),
+            self._parent_context(span),
             _KINDS.get(span.operation, SpanKind.INTERNAL),
             span.attributes,
             [Link(self._caller)] if self._caller is not None and span.operation == "session" else None,
             nanoseconds(span.began),
         )
         for at in span.again:
-            told.add_event("asked again", timestamp=nanoseconds(at))
+            exported.add_event("asked again", timestamp=nanoseconds(at))
         if span.error:
-            told.set_attribute("error.type", span.error)
-            told.set_status(Status(StatusCode.ERROR))
-        told.end(nanoseconds(span.ended))
+            exported.set_attribute("error.type", span.error)
+            exported.set_status(Status(StatusCode.ERROR))
+        exported.end(nanoseconds(span.ended))
         if span.operation == "chat":
-            self._count(span)
+            self._record_metrics(span)
 
     def close(self, seconds: float) -> None:
-        """Send what is left, for so long at most; what would have to be sent again then is given up."""
+        """Send the rest, for so long at most; after that, retries are dropped."""
 
         def shut() -> None:
-            for provider in self._own:
+            for provider in self._providers:
                 provider.shutdown()
 
         ending = threading.Thread(target=shut, daemon=True)
@@ -120,8 +120,8 @@ class OtelExporter:
                 exporter.shutdown()
             ending.join(GIVE_UP_SECONDS)
 
-    def _below(self, span: Span) -> Context:
-        """The context of a span: its parent, in which it is looked at or not as its whole trace is."""
+    def _parent_context(self, span: Span) -> Context:
+        """The context of a span: its parent, sampled or not like the whole trace."""
         if not span.parent:
             return Context()
         flags = TraceFlags(TraceFlags.SAMPLED if self._sampled(span) else TraceFlags.DEFAULT)
@@ -134,7 +134,7 @@ class OtelExporter:
         said = self._tracer.sampler.should_sample(Context(), span.trace, "session")
         return said.decision.is_sampled()
 
-    def _count(self, span: Span) -> None:
+    def _record_metrics(self, span: Span) -> None:
         words = {name: span.attributes[name] for name in _SHARED if name in span.attributes}
         self._seconds.record(span.seconds, {**words, **({"error.type": span.error} if span.error else {})})
         if span.usage is None:
@@ -144,7 +144,7 @@ class OtelExporter:
         if span.usage.usd:
             self._usd.add(span.usage.usd, words)
 
-    def _tracing(self) -> TracerProvider:
+    def _tracer_provider(self) -> TracerProvider:
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
         from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
@@ -153,10 +153,10 @@ class OtelExporter:
             exporter = OTLPSpanExporter()
             self._exporters.append(exporter)
             provider.add_span_processor(BatchSpanProcessor(exporter))
-        self._own.append(provider)
+        self._providers.append(provider)
         return provider
 
-    def _metering(self) -> MeterProvider:
+    def _meter_provider(self) -> MeterProvider:
         from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
         from opentelemetry.sdk.metrics.export import PeriodicExportingMetricReader
 
@@ -166,12 +166,12 @@ class OtelExporter:
             self._exporters.append(exporter)
             readers.append(PeriodicExportingMetricReader(exporter))
         provider = MeterProvider(readers, resource=_resource(), shutdown_on_exit=False)
-        self._own.append(provider)
+        self._providers.append(provider)
         return provider
 
 
 def _caller(environ: Mapping[str, str]) -> SpanContext | None:
-    """The span of whoever started us: the one a program is in, or that of `TRACEPARENT`."""
+    """The span of our caller: the current one of the program, or that of `TRACEPARENT`."""
     here = trace.get_current_span().get_span_context()
     if not here.is_valid and (said := environ.get("TRACEPARENT")):
         here = trace.get_current_span(extract({"traceparent": said})).get_span_context()

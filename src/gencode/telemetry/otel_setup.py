@@ -1,6 +1,6 @@
-"""Switches telemetry on from settings and environment. Off, this costs one look at the environment.
+"""Switches telemetry on from settings and environment. When off, it costs one look at the environment.
 
-On, a listener hears facts like every screen does and hands finished spans on; the loop knows nothing of it.
+When on, it listens to events like every screen does, and exports spans as they end; the loop is not involved.
 """
 
 import asyncio
@@ -23,14 +23,14 @@ log = logging.getLogger(__name__)
 CONTENT = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 ROOM = 16_384
 PATIENCE = 1.0
-"""Seconds that closing waits at most for a collector."""
+"""The longest wait for a collector when closing, in seconds."""
 
 
 class Telemetry:
-    """Exports telemetry while it is entered, if that is switched on.
+    """Exports telemetry while it is entered, if it is switched on.
 
-    `wanted` is the setting. An endpoint in the environment switches it on as well, where the extra is there:
-    it may have been meant for other programs.
+    `wanted` is the setting. An endpoint in the environment switches it on too, if the extra is installed: it
+    may be meant for other programs.
     """
 
     def __init__(self, wanted: bool, content: bool = False, environ: Mapping[str, str] | None = None) -> None:
@@ -41,47 +41,51 @@ class Telemetry:
         if self.on and not installed():
             if wanted:
                 raise UserMistake(
-                    f"The setting telemetry needs an extra; install it with: {installing('otel')}"
+                    f"The setting telemetry needs an extra. To install it: {installing('otel')}"
                 )
             self.on = False
         self._content = content or environ.get(CONTENT, "").casefold() == "true"
-        self._exporting: OtelExporter | None = None
+        self._exporter: OtelExporter | None = None
         self._listener: EventListener | None = None
-        self._hearing: asyncio.Task[None] | None = None
+        self._exporting_task: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> "Telemetry":
         if self.on:
             from gencode.telemetry.exporter import OtelExporter
 
-            self._exporting = OtelExporter()
+            self._exporter = OtelExporter()
         return self
 
     def follow(self, bus: EventBus, facts: "TaskSource", elsewhere: Callable[[str], bool]) -> None:
-        """Hear everything from now on but what `elsewhere` says that another process does."""
-        if self._exporting is None:
+        """Export all events from now on, except of tasks that run in another process (`elsewhere`)."""
+        if self._exporter is None:
             return
         from gencode.telemetry.spans import SpanBuilder
 
         self._listener = bus.listen(ROOM)
-        story = SpanBuilder(facts, elsewhere, content=self._content)
-        self._hearing = asyncio.create_task(_hear(self._listener, story, self._exporting))
+        builder = SpanBuilder(facts, elsewhere, content=self._content)
+        self._exporting_task = asyncio.create_task(_export(self._listener, builder, self._exporter))
+        self._exporting_task.add_done_callback(_log_bug)
 
     async def __aexit__(self, *_: object) -> None:
-        if self._listener is not None and self._hearing is not None:
+        if self._listener is not None and self._exporting_task is not None:
             self._listener.close()
-            await asyncio.wait([self._hearing])
-            if not self._hearing.cancelled() and (fault := self._hearing.exception()) is not None:
-                log.error("telemetry ended by a fault of its own", exc_info=fault)
-        if self._exporting is not None:
-            await asyncio.to_thread(self._exporting.close, PATIENCE)
+            await asyncio.wait([self._exporting_task])
+        if self._exporter is not None:
+            await asyncio.to_thread(self._exporter.close, PATIENCE)
 
 
-async def _hear(listener: EventListener, story: "SpanBuilder", exporting: "OtelExporter") -> None:
+async def _export(listener: EventListener, builder: "SpanBuilder", exporter: "OtelExporter") -> None:
     async for event in listener:
         try:
-            spans = await story.hear(event)
+            spans = await builder.add(event)
         except GenCodeError as trouble:
-            log.warning("a fact of task %s could not be told: %s", event.task, trouble)
+            log.warning("an event of task %s could not be exported: %s", event.task, trouble)
             continue
         for span in spans:
-            exporting.tell(span)
+            exporter.export(span)
+
+
+def _log_bug(exporting: "asyncio.Task[None]") -> None:
+    if not exporting.cancelled() and (bug := exporting.exception()) is not None:
+        log.error("telemetry has stopped because of a bug", exc_info=bug)

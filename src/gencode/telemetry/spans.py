@@ -1,8 +1,8 @@
-"""Builds spans from events: session, agent, model call and tool call, without any library.
+"""Builds spans from events, without any library: session, agent, model call and tool call.
 
-Every number of a span is derived from what the journal holds: the ids of tasks, when they were created, which
-reply made a call. So each process that works on a tree gives the same numbers to the same things, and what
-they report separately fits together without a word between them.
+Span ids are derived from the journal: the ids of tasks, when they were created, which reply made a call. So
+all processes that work on a tree of tasks compute the same ids, and their spans fit together without any
+communication.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -31,11 +31,11 @@ from gencode.core.rules import Action
 from gencode.core.status import Status
 from gencode.core.task import Task, transcript_of
 from gencode.core.text import one_line
-from gencode.telemetry.attributes import Content, agent_attributes, chat_attributes, tool_attributes
+from gencode.telemetry.attributes import ContentAttributes, agent_attributes, chat_attributes, tool_attributes
 
 LONGEST_NAME = 64
-FURTHEST = 64
-"""So many tasks at most lie between one and the root of its tree, whatever a journal says."""
+MOST_ANCESTORS = 64
+"""The most tasks between one and the root of its tree, whatever a journal says."""
 
 
 class TaskSource(Protocol):
@@ -51,7 +51,7 @@ class TaskSource(Protocol):
 
 
 class Span(Struct, frozen=True):
-    """Something that began and ended. `parent` 0 is none; `error` is what kind of error it was."""
+    """A finished span. `parent` 0 is none; `error` is the type of the error."""
 
     name: str
     operation: Literal["session", "invoke_agent", "chat", "execute_tool"]
@@ -64,11 +64,11 @@ class Span(Struct, frozen=True):
     error: str = ""
     usage: Usage | None = None
     again: tuple[str, ...] = ()
-    """When a reply had to be asked for anew."""
+    """When the reply was retried."""
 
     @property
     def seconds(self) -> float:
-        """How long it took."""
+        """Its duration."""
         return (moment(self.ended) - moment(self.began)).total_seconds()
 
 
@@ -85,7 +85,7 @@ class TracedCall(Struct):
 
 
 class TracedRun(Struct):
-    """One run of a task: since when, and what it has done."""
+    """One run of a task so far."""
 
     seq: int
     began: str
@@ -111,37 +111,37 @@ class TracedTask(Struct):
     prompt: str = ""
     run: TracedRun | None = None
     told: list[Message] = []
-    """What its model has been told so far; nothing where content is off."""
+    """The messages of its model so far; none if content capture is off."""
 
 
 class SpanBuilder:
-    """Takes events in order and returns the spans that have ended with each."""
+    """Takes events in order, and returns the spans that end with each."""
 
     def __init__(self, facts: TaskSource, elsewhere: Callable[[str], bool], *, content: bool = False) -> None:
-        """`elsewhere` says whether another process works on a task, which then reports it."""
+        """`elsewhere` says whether a task runs in another process, which then exports it."""
         self._facts = facts
         self._elsewhere = elsewhere
-        self._content = Content(content)
-        self._tells = content
-        self._known: dict[str, TracedTask | None] = {}
+        self._content = ContentAttributes(content)
+        self._with_content = content
+        self._tasks: dict[str, TracedTask | None] = {}
 
-    async def hear(self, event: Event) -> Sequence[Span]:
+    async def add(self, event: Event) -> Sequence[Span]:
         """The spans that ended with an event."""
-        if event.task not in self._known:
+        if event.task not in self._tasks:
             if not isinstance(event.fact, TaskCreated | TaskStarted):
                 return ()
-            self._known[event.task] = None if self._elsewhere(event.task) else await self._learn(event)
-        known = self._known[event.task]
-        if isinstance(event.fact, TaskEnded):  # one that goes on is learnt again
-            del self._known[event.task]
+            self._tasks[event.task] = None if self._elsewhere(event.task) else await self._new_task(event)
+        known = self._tasks[event.task]
+        if isinstance(event.fact, TaskEnded):  # a resumed task is loaded again
+            del self._tasks[event.task]
         if known is None:
             return ()
-        spans = tuple(self._ended(known, event))
-        if self._tells and isinstance(event.fact, MessageAdded | TaskForked | TranscriptCompacted):
+        spans = tuple(self._spans_of(known, event))
+        if self._with_content and isinstance(event.fact, MessageAdded | TaskForked | TranscriptCompacted):
             known.told = transcript_of([event], known.told)
         return spans
 
-    def _ended(self, known: TracedTask, event: Event) -> Iterator[Span]:
+    def _spans_of(self, known: TracedTask, event: Event) -> Iterator[Span]:
         fact, run = event.fact, known.run
         if isinstance(fact, TaskStarted):
             first = fact.was is Status.PENDING
@@ -158,7 +158,7 @@ class SpanBuilder:
         elif isinstance(fact, TaskEnded):
             yield from self._end(known, run, event, fact)
         else:
-            _note(run, event)
+            _add_passing(run, event)
 
     def _message(self, known: TracedTask, run: TracedRun, event: Event, fact: MessageAdded) -> Iterator[Span]:
         message = fact.message
@@ -194,7 +194,7 @@ class SpanBuilder:
     def _tool(self, known: TracedTask, run: TracedRun, call: TracedCall, result: ToolResult, at: str) -> Span:
         error = "denied" if call.denied else "tool_error" if result.error else ""
         began, ended = call.began, call.ended or at
-        if ended <= began:  # both were heard at once, so that only the facts around them tell when it was
+        if ended <= began:  # both events came at once, so the times of the events around them are used
             began, ended = call.asked, at
         return Span(
             f"execute_tool {one_line(call.name, LONGEST_NAME)}",
@@ -209,7 +209,7 @@ class SpanBuilder:
         )
 
     def _end(self, known: TracedTask, run: TracedRun, event: Event, fact: TaskEnded) -> Iterator[Span]:
-        """What was still going on was cut; then the run itself, and below the root its session."""
+        """The open calls, which were cut off, then the run itself and, of a root, the session."""
         for name, call in run.calls.items():
             cut = ToolResult(name, call.name, "", error=True)
             yield self._tool(known, run, call, cut, event.at)
@@ -234,8 +234,8 @@ class SpanBuilder:
                 error,
             )
 
-    async def _learn(self, event: Event) -> TracedTask | None:
-        """A task that is heard of for the first time here, with its place in its tree."""
+    async def _new_task(self, event: Event) -> TracedTask | None:
+        """A task seen for the first time, with its place in the tree."""
         if isinstance(event.fact, TaskCreated):
             task = Task(event.task, event.fact, event.at, Status.PENDING, 1)
         else:
@@ -248,9 +248,9 @@ class SpanBuilder:
         trace, session = span_number(*root, "trace", size=16), span_number(*root, "session")
         above = session
         if parent is not None and call is not None:
-            above = await self._calling(parent, call, task.created_at) or session
+            above = await self._parent_call(parent, call, task.created_at) or session
         told: list[Message] = []
-        if self._tells and event.seq is not None and event.seq > 1:
+        if self._with_content and event.seq is not None and event.seq > 1:
             told = transcript_of(
                 each for each in await self._facts.events(task.id) if (each.seq or 0) < event.seq
             )
@@ -267,9 +267,9 @@ class SpanBuilder:
         )
 
     async def _root(self, task: Task, parent: str | None) -> tuple[str, str]:
-        """The id of the first task of a tree and when it was created, which no two trees share."""
+        """The id of the root of a tree and when it was created: unique to the tree."""
         at = (task.id, task.created_at)
-        for _ in range(FURTHEST):
+        for _ in range(MOST_ANCESTORS):
             if parent is None:
                 break
             above = await self._facts.task(parent)
@@ -278,9 +278,9 @@ class SpanBuilder:
             at, parent = (above.id, above.created_at), above.parent
         return at
 
-    async def _calling(self, parent: str, call: str, created: str) -> int:
-        """The span of the call that a task was asked for with; 0 when there is none."""
-        known = self._known.get(parent)
+    async def _parent_call(self, parent: str, call: str, created: str) -> int:
+        """The span id of the call that started a task; 0 if there is none."""
+        known = self._tasks.get(parent)
         if known is not None and known.run is not None and call in known.run.calls:
             return tool_span(known.id, known.created, call, known.run.calls[call].reply)
         events = await self._facts.events(parent)
@@ -294,8 +294,8 @@ class SpanBuilder:
         return tool_span(parent, events[0].at, call, replies[-1]) if replies else 0
 
 
-def _note(run: TracedRun, event: Event) -> None:
-    """Passing facts only make the times of what is going on more exact."""
+def _add_passing(run: TracedRun, event: Event) -> None:
+    """Passing events only make the times more exact."""
     match event.fact:
         case CallStarted(call=call) if call in run.calls:
             run.calls[call].began = event.at
@@ -314,12 +314,12 @@ def _run_span(known: TracedTask, run: TracedRun) -> int:
 
 
 def tool_span(task: str, created: str, call: str, reply: int) -> int:
-    """The number of a call's span: some models number their calls anew in each reply."""
+    """The span id of a call. It includes the reply: some models reuse the ids of calls in each reply."""
     return span_number(task, created, "call", call, str(reply))
 
 
 def span_number(*parts: str, size: int = 8) -> int:
-    """A span or trace id of `size` bytes, never 0, the same wherever it is computed."""
+    """A span or trace id of `size` bytes, never 0, the same in every process."""
     digest = blake2b("\0".join(parts).encode(errors="replace"), digest_size=size, person=b"gencode").digest()
     return int.from_bytes(digest, "big") or 1
 

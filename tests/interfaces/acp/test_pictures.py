@@ -104,7 +104,7 @@ async def test_a_picture_is_in_the_journal_and_in_every_later_request(tmp_path: 
         for text in ("look", "again"):
             await talk.say(text, (picture,))
             await talk.rest()
-        said = transcript_of(await gen.store.events(talk.session or ""))
+        said = transcript_of(await gen.history.events(talk.session or ""))
         await talk.say("go on")
         await until(lambda: talk.running, "the turn is open")
         with pytest.raises(UserMistake) as refused:

@@ -93,7 +93,7 @@ async def test_a_verb_that_would_hit_nothing_says_so_and_asks_nothing(tmp_path: 
 async def test_the_mode_reaches_the_root(tmp_path: Path) -> None:
     async with talking(tmp_path, main=[says("ok")]) as (talk, _):
         assert isinstance(await done(talk, "/mode accept-edits"), Word)
-        assert talk.gen.root.policy.mode is Mode.ACCEPT_EDITS
+        assert talk.gen.policy.mode is Mode.ACCEPT_EDITS
         with pytest.raises(UserMistake, match="There is no permission mode"):
             await done(talk, "/mode everything")
 
@@ -112,16 +112,16 @@ async def test_a_budget_bounds_the_next_turn_and_can_be_taken_away(tmp_path: Pat
     async with talking(tmp_path, main=turns, Explore=[says("found")]) as (talk, _):
         await said(talk, "go")
         await done(talk, "/budget spawns 1")
-        assert talk.gen.work.budget == Budget(spawns=1)
+        assert talk.gen.budgets.default == Budget(spawns=1)
         await said(talk, "again")
         events = (await talk.gen.journal(talk.session or "")).events
         assert str(events).count("TaskCreated") == 1
         assert "The budget of 1 agent of the session is spent." in str(events)
         await done(talk, "/budget tokens 5000")
         await done(talk, "/budget spawns none")
-        assert talk.gen.work.budget == Budget(tokens=5000)
+        assert talk.gen.budgets.default == Budget(tokens=5000)
         await done(talk, "/budget none")
-        assert talk.gen.work.budget == Budget()
+        assert talk.gen.budgets.default == Budget()
         for wrong in ("/budget tokens many", "/budget turns 3", "/budget tokens 0"):
             with pytest.raises(UserMistake):
                 await done(talk, wrong)
@@ -152,13 +152,13 @@ async def test_a_budget_counts_at_once_in_every_process_if_the_conversation_is_a
         await said(talk, "go")
         session = talk.session or ""
         assert "Nothing" not in str(await done(talk, "/budget tokens 5000"))
-        assert await other.work.budget_of(session) == Budget(tokens=5000)
+        assert await other.budgets.of_conversation(session) == Budget(tokens=5000)
         await done(talk, "/budget none")
-        assert await other.work.budget_of(session) == Budget()
+        assert await other.budgets.of_conversation(session) == Budget()
         await talk.say("more")
         await until(lambda: talk.running and talk.working)
         await done(talk, "/budget spawns 3")
-        assert await other.work.budget_of(session) == Budget(spawns=3)
+        assert await other.budgets.of_conversation(session) == Budget(spawns=3)
 
 
 async def test_what_agents_spend_in_other_processes_counts_when_it_is_asked_for(tmp_path: Path) -> None:

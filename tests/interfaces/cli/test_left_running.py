@@ -52,7 +52,7 @@ async def test_a_command_that_has_ended_is_not_named(
     settings = {"permission_mode": "dontAsk"}
     async with scripted(tmp_path, settings=settings, main=[says("", *calls), says("over")]) as opened:
         await opened.ask("go").outcome()
-        await until(lambda: len(opened.session.shells.running()) == 1, "one has ended")
+        await until(lambda: len(opened.running.commands()) == 1, "one has ended")
         tell_stopped(opened)
     said = capsys.readouterr().err
     assert ("(sleep 600)" in said, "(true)" in said) == (True, False)

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from gencode.agent.ports import StopAction
+from gencode.app import components
 from gencode.core.events import Event, TaskEnded, TextArrived
 from gencode.core.messages import UserMessage
 from gencode.core.status import Status
@@ -63,11 +64,11 @@ async def test_what_is_said_in_one_terminal_is_seen_and_answered_in_the_other(tm
         await saying
 
         async def said() -> list[str]:
-            heard = transcript_of(await first.gen.store.events(session))
+            heard = transcript_of(await first.gen.history.events(session))
             return [each.text for each in heard if isinstance(each, UserMessage) and each.sender == "user"]
 
         async def ended() -> bool:
-            task = await first.gen.store.task(session)
+            task = await first.gen.history.task(session)
             if task is None or not task.status.ended or len(await said()) != 3:
                 return False
             leads = {lead and (lead.turns, lead.status) for lead in (first.lead, second.lead)}
@@ -91,7 +92,7 @@ async def test_a_turn_that_waits_for_others_hears_what_somebody_woke_elsewhere(t
         await until(lambda: here.lead and here.lead.turns == 4)
         assert (await there.gen.send(child, "and now?")).resumed
         await until(lambda: here.lead and here.lead.turns == 5)
-        heard = transcript_of(await here.gen.store.events(here.session or ""))
+        heard = transcript_of(await here.gen.history.events(here.session or ""))
         told = [each for each in heard if isinstance(each, UserMessage) and each.delivers]
         assert [(each.delivers, unquoted(each.text)) for each in told] == [((child,), "second")]
         assert here.running and not here.working
@@ -114,11 +115,11 @@ async def test_what_a_person_stopped_wakes_nobody_and_is_told_in_the_next_turn(
         await by.apply_action(session, first)
         await by.apply_action(session, "tree")
         await until(lambda: all(here.view.agents[each].status is Status.CANCELLED for each in both))
-        assert await here.gen.work.hear(here.gen.agents.main(), session) is None
+        assert await components(here.gen).work.hear(here.gen.agents.main(), session) is None
         assert (await here.gen.get(session)).turns == 2
         await here.say("and now?")
         await here.rest()
-        heard = transcript_of(await here.gen.store.events(session))
+        heard = transcript_of(await here.gen.history.events(session))
     said = [each for each in heard if isinstance(each, UserMessage)]
     assert [each.text for each in said if each.sender == "user"] == ["hello", "and now?"]
     assert COME_BACK.notice not in [each.notice for each in said]
@@ -142,7 +143,7 @@ async def test_what_comes_back_to_one_that_led_no_turn_is_heard_without_a_word(t
         await here.steer(child, "and now?")
         await until(lambda: all(each.lead and each.lead.turns == 3 for each in (here, beside)))
         await until(lambda: all(each.lead and each.lead.status.ended for each in (here, beside)))
-        heard = transcript_of(await here.gen.store.events(session))
+        heard = transcript_of(await here.gen.history.events(session))
         delivered = [each.delivers for each in heard if isinstance(each, UserMessage) and each.delivers]
         assert delivered == [(child,)]
         assert [each.text for each in told if each.kind == "error"] == []
@@ -158,7 +159,7 @@ async def test_an_agent_that_is_woken_goes_on_in_the_process_in_which_that_was_s
         told: list[Notice] = []
         talk.tell = told.append
         await talk.steer(child, "and now?")
-        working = [live.id for live in talk.gen.supervisor]
+        working = [live.id for live in talk.gen.running]
     assert (working, len([each for each in told if "goes on with it in the background" in each.text])) == (
         [child],
         1,
@@ -171,7 +172,7 @@ async def test_what_was_not_begun_when_it_closes_is_let_go_of_without_a_warning(
         await talk.say("hello")
         await until(lambda: talk.lead and talk.lead.status.ended)
         late = Talk(talk.gen)
-        for event in await talk.gen.store.events(talk.session or ""):
+        for event in await talk.gen.history.events(talk.session or ""):
             late.take(event)
         with warnings.catch_warnings(record=True) as warned:
             warnings.simplefilter("always")
@@ -215,7 +216,7 @@ async def test_an_agent_that_cannot_be_read_hides_no_other_from_a_second_termina
         await until(lambda: first.lead and first.lead.status.ended)
         session = first.session or ""
         prompts = {
-            task.created.prompt: task.id for task in await first.gen.store.tasks(TaskQuery(parent=session))
+            task.created.prompt: task.id for task in await first.gen.history.tasks(TaskQuery(parent=session))
         }
         async with terminal(tmp_path, main) as second:
             await second.open(session)

@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 import aiohttp
 
 from gencode.app import GenCode
-from gencode.interfaces.http.guard import Keys, Right
-from gencode.interfaces.http.listener import Wish
-from gencode.interfaces.http.server import Bell, Serving, new_desk
+from gencode.interfaces.http.guard import AccessTokens, Right
+from gencode.interfaces.http.listener import ListenOptions
+from gencode.interfaces.http.server import HttpServer, QuestionSignal, new_desk
 from gencode.testing import Turns
 from tests.interfaces.cli.running import script, start
 
@@ -125,8 +125,8 @@ class Served(NamedTuple):
 
     gen: GenCode
     client: Client
-    serving: Serving
-    keys: Keys
+    serving: HttpServer
+    keys: AccessTokens
 
     def shared(self, number: int = 0) -> Client:
         """A client with one of the tokens that were shared."""
@@ -142,15 +142,15 @@ async def served(
     **agents: Turns,
 ) -> AsyncGenerator[Served, None]:
     """A server whose agents play a script; its journal is that of GEN_HOME."""
-    bell = Bell()
-    desk = new_desk(bell)
-    keys = Keys(shared=share)
+    changed = QuestionSignal()
+    desk = new_desk(changed)
+    keys = AccessTokens(shared=share)
     model = script(folder, **agents)
     async with (
         GenCode.open(folder, model=model, settings=settings, asker=desk) as gen,
         aiohttp.ClientSession() as http,
     ):
-        serving = Serving(gen, desk, bell, Wish(keys))
+        serving = HttpServer(gen, desk, changed, ListenOptions(keys))
         running = asyncio.create_task(serving.run())
         ready = asyncio.create_task(serving.ready.wait())
         await asyncio.wait([running, ready], return_when=asyncio.FIRST_COMPLETED)

@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
+from gencode.app import components
 from gencode.channels.address import parse_address
 from gencode.channels.outbox import WebhookChannel, WebhookSettings
 from gencode.core.ids import stamp
-from gencode.interfaces.http.conversations import Chats
+from gencode.interfaces.chat.chat_addresses import ChatAddresses
 from gencode.schedule.scheduled_jobs import ScheduledJob
 from gencode.testing import call, says
 from tests.interfaces.http.serving import Client, served, take
@@ -107,7 +108,7 @@ async def test_a_word_left_for_a_chat_at_rest_begins_a_turn(tmp_path: Path) -> N
     async with served(tmp_path, main=[says("one"), says("I heard it.")]) as site:
         session = (await say(site.client, "hello"))["sessionId"]
         await site.client.ended(session)
-        await site.gen.store.post(session, "It is nine o'clock.", "system")
+        await components(site.gen).store.post(session, "It is nine o'clock.", "system")
         await site.client.until(f"/api/tasks/{session}", lambda told: told["result"] == "I heard it.")
         ended = await site.client.ended(session)
         assert (ended["turns"], ended["success"]) == (2, True)
@@ -157,16 +158,16 @@ async def test_a_channel_that_takes_nothing_is_named_once(
 ) -> None:
     hook = WebhookChannel("team", WebhookSettings("http://127.0.0.1:9/in"))
     async with served(tmp_path, main=[says("one"), says("two")]) as site:
-        site.gen.secretary.outbox.register("team", hook)
+        site.gen.outbox.register("team", hook)
         session = (await say(site.client, "hello", "team/room"))["sessionId"]
         await site.client.ended(session)
         await say(site.client, "again", "team/room")
 
         async def waiting() -> int:
-            return len(await site.gen.store.outbox.pending())
+            return len(await components(site.gen).store.outbox.pending())
 
         await eventually(waiting, 2)
-    told = [each.getMessage() for each in caplog.records if "took no message" in each.getMessage()]
+    told = [each.getMessage() for each in caplog.records if "refused a message" in each.getMessage()]
     assert len(told) == 1 and "127.0.0.1 is no public address" in told[0]
 
 
@@ -219,7 +220,7 @@ async def test_a_webhook_is_a_channel_and_a_chat_behind_it_is_told_what_came(tmp
     ):
         house = await village.build("hook.example.net", page(b"ok"))
         hook = WebhookChannel("team", WebhookSettings("http://hook.example.net/in"), village)
-        site.gen.secretary.outbox.register("team", hook)
+        site.gen.outbox.register("team", hook)
         session = (await say(site.client, "find it", "team/room"))["sessionId"]
         await site.client.ended(session)
 
@@ -235,9 +236,9 @@ async def test_a_webhook_is_a_channel_and_a_chat_behind_it_is_told_what_came(tmp
 async def test_what_is_planned_runs_in_the_server_and_reaches_its_chat(tmp_path: Path, home: Path) -> None:
     async with served(tmp_path, main=[says("It is nine.")]) as site:
         now = stamp()
-        planned = (f"at {now}", "What time is it?", "UTC", str(tmp_path), site.gen.root.policy, now, now)
+        planned = (f"at {now}", "What time is it?", "UTC", str(tmp_path), site.gen.policy, now, now)
         model = f"scripted:{tmp_path}/script.json"
-        await site.gen.store.schedule.add(ScheduledJob(*planned, model=model, to="file:team"), 10)
+        await components(site.gen).store.schedule.add(ScheduledJob(*planned, model=model, to="file:team"), 10)
 
         async def told() -> bool:
             return any("It is nine." in line for line in sent_on(home))
@@ -272,16 +273,16 @@ async def test_wrong_addresses_are_refused(tmp_path: Path) -> None:
 
 def test_lines_that_a_hand_broke_do_not_hide_the_others(tmp_path: Path) -> None:
     path = tmp_path / "chats.jsonl"
-    one = Chats(path, tmp_path)
+    one = ChatAddresses(path, tmp_path)
     one.bind(parse_address("web:a"), "00000001")
     with path.open("a") as file:
         file.write("nonsense\n{}\n")
     one.bind(parse_address("web:b"), "00000002")
     with path.open("a") as file:
         file.write('{"address": "web:c"')
-    again = Chats(path, tmp_path)
+    again = ChatAddresses(path, tmp_path)
     assert [(line.address, line.session) for line in again.all()] == [
         ("web:a", "00000001"),
         ("web:b", "00000002"),
     ]
-    assert Chats(path, tmp_path / "elsewhere").all() == []
+    assert ChatAddresses(path, tmp_path / "elsewhere").all() == []

@@ -55,7 +55,7 @@ async def test_the_document_has_every_route_and_no_other(tmp_path: Path) -> None
         described = {
             (method.upper(), path) for path, several in document["paths"].items() for method in several
         }
-        routes = web_app(site.serving.site).routes
+        routes = web_app(site.serving.context).routes
         served_by_routes = {
             (method, spelled(route.path))
             for route in routes

@@ -11,7 +11,7 @@ import pytest
 
 from gencode.interfaces.http import endpoints, listener
 from gencode.interfaces.http.application import ENDPOINTS
-from gencode.interfaces.http.guard import FEW, LARGEST_BODY, RIGHTS, Keys, Right
+from gencode.interfaces.http.guard import FEW, LARGEST_BODY, RIGHTS, AccessTokens, Right
 from gencode.testing import says
 from tests.interfaces.http.serving import Served, served
 
@@ -213,7 +213,7 @@ async def test_a_role_gets_what_it_says_and_nothing_else(tmp_path: Path) -> None
 
 
 def test_a_token_is_long_and_compared_as_a_whole() -> None:
-    keys = Keys(shared=["view"])
+    keys = AccessTokens(shared=["view"])
     assert len(keys.owner) >= 43 and keys.owner != keys.shared[0][1]
     assert keys.rights(keys.owner) == set(RIGHTS)
     assert keys.rights(keys.shared[0][1]) == {"view"}

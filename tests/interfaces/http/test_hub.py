@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from uvicorn.protocols.http.flow_control import FlowControl
 
 from gencode.interfaces.http import hub
-from gencode.interfaces.http.hub import Client, framed
-from gencode.interfaces.http.listener import MOST_AT_ONCE, Wire
+from gencode.interfaces.http.hub import StreamClient
+from gencode.interfaces.http.listener import MOST_AT_ONCE, PeerConnection, framed
 
 LAST = b"<last>"
 
@@ -26,9 +26,9 @@ class Line:
         self.reader = reader
         self.writer = writer
         self.flow = FlowControl(cast("asyncio.Transport", writer.transport))
-        self.wire = Wire(writer.transport, self.flow)
+        self.wire = PeerConnection(writer.transport, self.flow)
         self.wire.chunked = False
-        self.client = Client("", brief=False)
+        self.client = StreamClient("", brief=False)
 
     async def pump(self) -> None:
         """Send what waits, then let the rest go straight."""

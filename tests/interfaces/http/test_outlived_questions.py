@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from gencode.interfaces.http.question_endpoints import GONE
 from gencode.testing import call, says
 from tests.interfaces.cli.running import gen, script
 from tests.interfaces.http.serving import Process, gen_serve
@@ -15,10 +16,6 @@ from tests.stories.test_detached_story import WITH_BASH, begun, worker_of
 from tests.stories.test_hanging_story import NEEDS_PROC, is_gone
 from tests.waiting import until
 
-LATE = (
-    "This question waits no more: it was answered, or its agent has ended. Your answer does not count; "
-    "GET /api/questions has those that wait."
-)
 ASKS = (says("", call("Bash", command="touch x")), says("done"))
 
 
@@ -63,7 +60,7 @@ async def test_a_question_of_a_detached_agent_ends_with_it(
             await stopped(tmp_path, task)
         told = await answered(server, number)
         await server.client.until("/api/questions", lambda each: not each["questions"])
-    assert told == (404, {"error": LATE})
+    assert told == (404, {"error": GONE})
     assert not (tmp_path / "x").exists()
 
 
@@ -86,5 +83,5 @@ async def test_a_server_that_hung_asks_no_more_for_a_task_that_was_stopped_meanw
         told = await answered(server, number)
         await server.client.until("/api/questions", lambda each: not each["questions"])
         ended = (await server.client.get(f"/api/tasks/{task}")).json
-    assert told == (404, {"error": LATE})
+    assert told == (404, {"error": GONE})
     assert (ended["status"], (tmp_path / "x").exists()) == ("interrupted", False)

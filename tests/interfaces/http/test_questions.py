@@ -44,7 +44,7 @@ async def test_an_answer_to_a_question_of_an_earlier_server_answers_none(tmp_pat
         found = await site.client.until("/api/questions", lambda told: bool(told["questions"]))
         for number in (before["number"], 1, 0, "x", "9" * 40):
             answer = await site.client.post(f"/api/questions/{number}", {"allow": True})
-            assert (answer.status, "waits no more" in answer.json["error"]) == (404, True)
+            assert (answer.status, "no longer pending" in answer.json["error"]) == (404, True)
         assert (await site.client.get("/api/questions")).json == found
         assert not (tmp_path / "notes.txt").exists()
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from gencode.app import components
 from gencode.testing import call, says
 from tests.interfaces.cli.running import gen
 from tests.interfaces.cli.running import start as run
@@ -108,7 +109,7 @@ async def test_a_word_left_for_a_chat_at_rest_begins_a_turn(tmp_path: Path, url:
         begun = await site.client.post("/api/conversations/web/room", {"text": "hello"})
         session = begun.json["sessionId"]
         await site.client.ended(session)
-        await site.gen.store.post(session, "It is nine o'clock.", "system")
+        await components(site.gen).store.post(session, "It is nine o'clock.", "system")
         await site.client.until(f"/api/tasks/{session}", lambda told: told["result"] == "I heard it.")
         assert await site.client.heard(session) == ["hello"]
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from gencode.app import GenCode
+from gencode.app import GenCode, components
 from gencode.interfaces.http import hub, listener
 from gencode.places import database
 from gencode.testing import call, says
@@ -177,7 +177,7 @@ async def test_a_reader_whose_last_fact_was_deleted_is_told_to_begin_anew(tmp_pa
         last = (await journal(site.client, gone))[-1]
         async with site.client.stream("/api/stream") as stream:
             await take(stream, lambda frame: frame.type == "StreamOpened")
-            await site.gen.records.delete(await site.gen.find(gone))
+            await components(site.gen).records.delete(await site.gen.find(gone))
             task = await start(site.client, "new")
             assert ids(await take(stream, ended(task))) == await journal(site.client, task)
         async with site.client.stream("/api/stream", last) as stream:

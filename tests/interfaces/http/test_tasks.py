@@ -277,7 +277,7 @@ async def test_a_whole_number_may_be_written_with_a_point(tmp_path: Path) -> Non
 async def test_a_detached_task_has_a_process_of_its_own(tmp_path: Path) -> None:
     async with served(tmp_path, Explore=LOOK) as site:
         task = await start(site.client, detached=True)
-        assert site.gen.supervisor.find(task) is None
+        assert site.gen.running.find(task) is None
         assert (await site.client.ended(task))["result"] == "I have looked."
 
 
@@ -296,7 +296,7 @@ async def test_two_servers_never_run_one_task_twice(tmp_path: Path) -> None:
         assert (await other.client.ended(task))["result"] == "again"
         stopped = await other.client.post(f"/api/tasks/{task}/stop")
         assert stopped.json["stopped"] == []
-        assert len(await one.gen.store.tasks(TaskQuery())) == 1
+        assert len(await one.gen.history.tasks(TaskQuery())) == 1
 
 
 async def test_unknown_and_ambiguous_ids_are_told_apart(tmp_path: Path) -> None:

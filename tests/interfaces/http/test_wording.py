@@ -23,7 +23,7 @@ BODIES: list[tuple[Any, str]] = [
     ),
     (
         {**TASK, "budget": {"token": 5}},
-        "There is no field token in budget; there are: turns, tokens, usd, seconds, spawns.",
+        "Unknown field token in budget. Known fields: turns, tokens, usd, seconds, spawns.",
     ),
     ({**TASK, "budget": 5}, "budget must be an object, not 5."),
     (
@@ -41,7 +41,7 @@ BODIES: list[tuple[Any, str]] = [
     ),
     (
         {**TASK, "zonk": 5},
-        "There is no field zonk; there are: prompt, model, maxTurns, budget, agent, description, isolation, "
+        "Unknown field zonk. Known fields: prompt, model, maxTurns, budget, agent, description, isolation, "
         "outputSchema, background, detached.",
     ),
     ([TASK], 'The request must be an object, not [{"agent":"Explore","prompt":"look"}].'),
@@ -53,7 +53,7 @@ QUERIES: list[tuple[dict[str, str], str]] = [
     ({"roots": "maybe"}, 'roots must be true or false, not "maybe".'),
     (
         {"zonk": "1"},
-        "There is no field zonk; there are: status, parent, roots, agent, conversation, all, before, limit.",
+        "Unknown field zonk. Known fields: status, parent, roots, agent, conversation, all, before, limit.",
     ),
 ]
 
@@ -76,8 +76,8 @@ async def test_what_is_wrong_behind_the_question_mark_is_told_alike(tmp_path: Pa
 @pytest.mark.parametrize(
     ("body", "why"),
     [
-        (b'{"agent":"x"', "it breaks off"),
-        (b"", "it breaks off"),
+        (b'{"agent":"x"', "it is incomplete"),
+        (b"", "it is incomplete"),
         (b"{agent", "object keys must be strings (byte 1)"),
         (b'{"agent": "\xff"}', "it is not UTF-8"),
         (b"[" * 5000, "it is nested too deeply"),

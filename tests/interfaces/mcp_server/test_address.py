@@ -139,12 +139,12 @@ async def test_a_body_that_does_not_say_how_long_it_is_is_read_up_to_a_limit(tmp
 @pytest.mark.parametrize("bind", ["nowhere", "300.1.1.1"])
 async def test_an_address_that_is_none_is_a_mistake(tmp_path: Path, bind: str) -> None:
     from gencode.core.errors import UserMistake
-    from gencode.interfaces.http.guard import Keys
-    from gencode.interfaces.http.listener import Wish
+    from gencode.interfaces.http.guard import AccessTokens
+    from gencode.interfaces.http.listener import ListenOptions
     from gencode.interfaces.mcp_server.http_transport import serve_http
     from gencode.interfaces.mcp_server.transport import Shutdown
     from tests.interfaces.mcp_server.offices import office
 
     async with office(tmp_path, {}) as here:
         with pytest.raises(UserMistake, match="is no address"):
-            await serve_http(here.server, Wish(Keys(), bind), Shutdown(here.rooms))
+            await serve_http(here.server, ListenOptions(AccessTokens(), bind), Shutdown(here.rooms))

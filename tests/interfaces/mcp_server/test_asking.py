@@ -105,7 +105,7 @@ async def test_a_state_that_was_guessed_answers_nothing(tmp_path: Path) -> None:
         with pytest.raises(MCPError, match="requestState"):
             await client.session.call_tool(*wish, request_state="guessed", allow_input_required=True)
         gen = await here.rooms.at(tmp_path)
-        (job,) = gen.supervisor
+        (job,) = gen.running
         job.stop.stop(stop_cause("the test is over"))
         await asyncio.wait_for(job.ended(), 60)
     assert (person.shown, (tmp_path / "made.txt").exists()) == ([], False)

@@ -111,7 +111,7 @@ async def test_a_narrower_root_does_not_shake_off_what_is_refused_above(base: Pa
         gen = await here.rooms.at(base / "inner")
         decided = gen.explain("Read", {"file_path": "own.txt"}).decision
     assert decided == "deny"
-    assert gen.root.policy.mode == "plan"
+    assert gen.policy.mode == "plan"
 
 
 async def test_the_agents_of_a_folder_that_nobody_trusts_are_absent(base: Path) -> None:

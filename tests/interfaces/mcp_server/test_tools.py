@@ -86,7 +86,7 @@ async def test_a_task_whose_client_gave_up_waiting_goes_on_and_can_be_fetched(
         assert listed.startswith(task.agent_id)
         again = await client.call_tool("Task", {**sent, "resume": task.agent_id})
         fetched = await client.call_tool("TaskOutput", {"task_id": task.agent_id, "timeout": 60_000})
-        written = [event.fact for event in await gen.store.events(task.agent_id)]
+        written = [event.fact for event in await gen.history.events(task.agent_id)]
     assert again.is_error
     assert (fetched.is_error, task_of(fetched)) == (False, task.agent_id)
     assert "Found it." in text(fetched)
@@ -111,17 +111,17 @@ async def test_a_task_whose_client_gave_up_waiting_is_stopped_unless_somebody_as
             name: asyncio.create_task(client.call_tool("Task", {"subagent_type": "Explore", "prompt": name}))
             for name in ("left", "fetched")
         }
-        assert await eventually(lambda: len(gen.supervisor) == 3)
+        assert await eventually(lambda: len(gen.running) == 3)
         for each in asking.values():
             each.cancel()
         await asyncio.wait(asking.values())
-        tasks = {live.task.created.prompt: live.id for live in gen.supervisor}
-        assert await eventually(lambda: all(live.task.terms.background for live in gen.supervisor))
+        tasks = {live.task.created.prompt: live.id for live in gen.running}
+        assert await eventually(lambda: all(live.task.terms.background for live in gen.running))
         await client.call_tool("TaskOutput", {"task_id": tasks["fetched"], "block": False})
-        assert await eventually(lambda: len(gen.supervisor) == 2)
+        assert await eventually(lambda: len(gen.running) == 2)
         left = await gen.get(tasks["left"])
         assert (left.status, left.error) == (Status.CANCELLED, tool_handlers.NO_RETRY.text)
-        assert {live.id for live in gen.supervisor} == {beside, tasks["fetched"]}
+        assert {live.id for live in gen.running} == {beside, tasks["fetched"]}
 
 
 async def test_a_task_whose_client_gave_up_waiting_asks_nobody(tmp_path: Path) -> None:

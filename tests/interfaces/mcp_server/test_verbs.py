@@ -57,7 +57,7 @@ async def test_a_client_hears_what_goes_on_below_and_stops_that_too(tmp_path: Pa
     async with office(tmp_path, script, {"max_depth": 2}) as here, here.client() as client:
         gen = await here.rooms.at(tmp_path)
         task = task_of(await client.call_tool("Task", {**BEHIND, "subagent_type": "Leader"}))
-        await until(lambda: len(gen.supervisor) == 2, "both are at work")
+        await until(lambda: len(gen.running) == 2, "both are at work")
         (below,) = await gen.tasks(parent=task)
         stop = {"task_id": task}
         first = text(await client.call_tool("TaskStop", stop))

@@ -153,7 +153,7 @@ async def test_a_line_that_broke_is_shown_and_what_was_missed_is_caught_up(
     ):
         await tab.sees("#live", "live")
         await tab.page.route("**/api/stream*", lambda route: route.abort())
-        site.serving.site.hub.close()
+        site.serving.context.hub.close()
         await tab.sees("#line", "Reconnecting")
         begun = await site.client.post("/api/tasks", {"agent": "Explore", "prompt": "look meanwhile"})
         await site.client.ended(begun.json["agentId"])

@@ -10,9 +10,9 @@ import pytest
 from playwright.async_api import Browser
 
 from gencode.app import GenCode
-from gencode.interfaces.http.guard import Keys
-from gencode.interfaces.http.listener import Wish
-from gencode.interfaces.http.server import Bell, Serving, new_desk
+from gencode.interfaces.http.guard import AccessTokens
+from gencode.interfaces.http.listener import ListenOptions
+from gencode.interfaces.http.server import HttpServer, QuestionSignal, new_desk
 from gencode.testing import Turns, call, says
 from tests.interfaces.cli.running import script
 from tests.interfaces.http.serving import Client, served
@@ -29,12 +29,12 @@ SEND = call("Task", subagent_type="Explore", description="look", prompt="look", 
 
 
 @asynccontextmanager
-async def server_at(folder: Path, wish: Wish, **agents: Turns) -> AsyncGenerator[Serving, None]:
+async def server_at(folder: Path, wish: ListenOptions, **agents: Turns) -> AsyncGenerator[HttpServer, None]:
     """A server with the port and the tokens that another one had before it."""
-    bell = Bell()
-    desk = new_desk(bell)
+    changed = QuestionSignal()
+    desk = new_desk(changed)
     async with GenCode.open(folder, model=script(folder, **agents), asker=desk) as gen:
-        serving = Serving(gen, desk, bell, wish)
+        serving = HttpServer(gen, desk, changed, wish)
         running = asyncio.create_task(serving.run())
         await serving.ready.wait()
         try:
@@ -50,9 +50,11 @@ async def test_after_a_restart_no_card_of_the_server_before_is_left_to_be_answer
     (folder := tmp_path / "next").mkdir()
     wish = {"agent": "general-purpose", "prompt": "do it"}
     broken = ("net::ERR_", "Failed to load resource")
-    keys = Keys()
+    keys = AccessTokens()
     async with aiohttp.ClientSession() as http, AsyncExitStack() as before:
-        first = await before.enter_async_context(server_at(tmp_path, Wish(keys), general_purpose=WRITE))
+        first = await before.enter_async_context(
+            server_at(tmp_path, ListenOptions(keys), general_purpose=WRITE)
+        )
         client = Client(f"http://127.0.0.1:{first.port}", keys.owner, http)
         async with visit(browser, client, allowed=broken) as (tab,):
             await tab.go("/questions")
@@ -61,7 +63,7 @@ async def test_after_a_restart_no_card_of_the_server_before_is_left_to_be_answer
             old = await tab.page.evaluate(f"async () => {QUESTIONS}.open[0]")
             await before.aclose()
             await tab.loses(".question")
-            async with server_at(folder, Wish(keys, port=first.port), general_purpose=OTHER):
+            async with server_at(folder, ListenOptions(keys, port=first.port), general_purpose=OTHER):
                 task = (await client.post("/api/tasks", wish)).json["agentId"]
                 await tab.sees(".question .given", "other.txt")
                 assert await tab.count(".question") == 1

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from playwright.async_api import Browser
 
+from gencode.app import components
 from gencode.core.events import TaskCreated, TaskEnded, TaskStarted
 from gencode.core.status import EndReason, Status
 from gencode.testing import call, says
@@ -58,8 +59,8 @@ async def many(site: Served, number: int) -> None:
     cwd = str(site.gen.workspace.cwd)
     for place in range(number):
         created = TaskCreated(agent="Explore", prompt=f"look at part {place}", cwd=cwd)
-        lease = await site.gen.store.create(created, "somebody", ends)
-        await site.gen.store.release(lease)
+        lease = await components(site.gen).store.create(created, "somebody", ends)
+        await components(site.gen).store.release(lease)
 
 
 async def test_a_fork_says_whose_copy_it_is(browser: Browser, tmp_path: Path) -> None:
@@ -68,7 +69,7 @@ async def test_a_fork_says_whose_copy_it_is(browser: Browser, tmp_path: Path) ->
         created = TaskCreated(
             agent="Explore", prompt="look", description="a look", forked="3fe22040", cwd=cwd
         )
-        await site.gen.store.create(created, "somebody")
+        await components(site.gen).store.create(created, "somebody")
         async with visit(browser, site.client) as (tab,):
             await tab.sees(".task .title", "fork of 3fe22040: a look")
             assert await tab.count(".task") == 1

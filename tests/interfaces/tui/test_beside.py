@@ -50,7 +50,7 @@ async def test_a_fault_beside_the_conversation_is_told_and_does_not_end_it(tmp_p
 async def test_servers_are_shown_with_how_they_are_and_why(tmp_path: Path) -> None:
     settings = {"mcp_servers": {"broken": {"command": "gencode-no-such-program"}}}
     async with seated(tmp_path, settings=settings, script=turns(main=[says("x")])) as setup:
-        await setup.until(lambda: setup.talk.gen.servers.status()[0].why, "the server's failure")
+        await setup.until(lambda: setup.talk.gen.mcp_servers.status()[0].why, "the server's failure")
         await setup.type("/mcp")
         await setup.assert_sees("broken (stdio) · ")
         assert "why" in setup.screen and "gencode-no-such-program" in setup.screen

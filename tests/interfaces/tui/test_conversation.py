@@ -176,7 +176,7 @@ async def test_the_mode_is_switched_for_everybody(tmp_path: Path) -> None:
         seen: list[str] = []
         for _ in range(3):
             await setup.press("shift+tab")
-            seen.append(str(setup.talk.gen.root.policy.mode))
+            seen.append(str(setup.talk.gen.policy.mode))
         assert seen == ["acceptEdits", "plan", "default"]
         await setup.type("/mode dontAsk")
         await setup.assert_sees("[dontAsk]")
@@ -198,7 +198,7 @@ async def test_a_budget_of_an_earlier_process_is_shown_and_kept(tmp_path: Path) 
         await setup.press("escape")
         await setup.type("/budget spawns 3")
         await setup.assert_sees("Set one with /budget")
-        budget = await setup.talk.gen.work.budget_of(session)
+        budget = await setup.talk.gen.budgets.of_conversation(session)
         assert (budget.tokens, budget.spawns) == (70_000, 3)
 
 

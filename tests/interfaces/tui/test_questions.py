@@ -155,13 +155,13 @@ async def test_what_is_asked_once_in_a_session_is_asked_once_in_each(tmp_path: P
             await setup.rests()
             await setup.type("/new")
             await setup.until(lambda: not setup.app.main.whose, "a new conversation")
-        found = await setup.talk.gen.store.tasks(TaskQuery(conversations=True))
+        found = await setup.talk.gen.history.tasks(TaskQuery(conversations=True))
         first = min(found, key=lambda each: each.created_at)
         await setup.type(f"/resume {first.id}")
         await setup.until(lambda: setup.app.main.whose == first.id, "the first conversation")
         await setup.type("go on")
         await setup.rests()
-        assert len(await setup.talk.gen.store.tasks(TaskQuery(parent=first.id))) == 3
+        assert len(await setup.talk.gen.history.tasks(TaskQuery(parent=first.id))) == 3
 
 
 async def test_questions_of_agents_come_one_at_a_time_with_their_path(tmp_path: Path) -> None:

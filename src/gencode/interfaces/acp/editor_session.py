@@ -26,7 +26,7 @@ from acp.schema import (
 from msgspec import Struct
 
 from gencode.agent.models import TIERS
-from gencode.app import SCREEN_WAIT, TOOLS, GenCode
+from gencode.app import CLOSING, SCREEN_WAIT, TOOLS, GenCode
 from gencode.channels.address import Address
 from gencode.core.errors import UnknownName, UserMistake
 from gencode.core.events import Event
@@ -47,16 +47,15 @@ from gencode.interfaces.acp.prompts import (
     prompt_text,
 )
 from gencode.interfaces.acp.session_updates import FileDiffs, SessionUpdates, replay
+from gencode.interfaces.chat.chat_addresses import ChatAddresses
 from gencode.interfaces.chat.chat_session import Talk
 from gencode.interfaces.chat.info_pages import CYCLE, MODES
 from gencode.interfaces.chat.notices import Notice, guarded
 from gencode.interfaces.cli.open_session import check, flags
-from gencode.interfaces.http.conversations import Chats
 from gencode.interfaces.render.agent_view import busy
 from gencode.places import workspace_at
 from gencode.questions.question_desk import QuestionDesk
 from gencode.settings import gen_home, remember
-from gencode.tasks.supervisor import CLOSING
 
 log = logging.getLogger(__name__)
 
@@ -348,7 +347,7 @@ class SessionNames:
     """The editors' ids of the sessions of one folder, in a file that only grows."""
 
     def __init__(self, home: Path, cwd: Path) -> None:
-        self._chats = Chats(home / FILE, cwd)
+        self._chats = ChatAddresses(home / FILE, cwd)
 
     def session(self, name: str) -> str:
         """The conversation of a session id."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from msgspec import UNSET, Struct
 from msgspec.structs import asdict, replace
 
-from gencode.app import GenCode, ServerReport
+from gencode.app import CLOSING, GenCode, ServerReport
 from gencode.core.errors import GenCodeError, StoreTrouble
 from gencode.core.events import Event
 from gencode.core.ids import stamp
@@ -25,7 +25,6 @@ from gencode.interfaces.render.agent_view import View
 from gencode.interfaces.render.number_format import counted
 from gencode.journal.store import TaskQuery
 from gencode.tasks.running_task import RunningTask
-from gencode.tasks.supervisor import CLOSING
 
 if TYPE_CHECKING:
     from gencode.sandbox.shells import Shell
@@ -227,7 +226,7 @@ def _tell_servers(gen: GenCode, before: Mapping[str, ServerReport]) -> dict[str,
     for each in gen.mcp_servers.troubles():
         known = before.get(each.name)
         if known is None or (known.state == "starting" and each.state != "starting"):
-            plain_text.note(visible_line(each.told(), LONGEST_TOLD))
+            plain_text.note(visible_line(each.problem(), LONGEST_TOLD))
     return {each.name: each for each in gen.mcp_servers.troubles()}
 
 

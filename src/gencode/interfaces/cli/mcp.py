@@ -20,7 +20,7 @@ from gencode.places import workspace_at
 from gencode.sandbox.processes.environment import INSIDE
 
 if TYPE_CHECKING:
-    from gencode.interfaces.http.listener import Wish
+    from gencode.interfaces.http.listener import ListenOptions
 
 
 BY_HAND = (
@@ -95,7 +95,9 @@ def run(args: argparse.Namespace) -> int:
             os.close(handle)
 
 
-async def _serve(args: argparse.Namespace, streams: tuple[int, int] | None, wish: "Wish | None") -> int:
+async def _serve(
+    args: argparse.Namespace, streams: tuple[int, int] | None, wish: "ListenOptions | None"
+) -> int:
     from gencode.interfaces.mcp_server.elicitation import ClientAsker
     from gencode.interfaces.mcp_server.server import RequestHandlers
     from gencode.interfaces.mcp_server.stdio_transport import serve_stdio
@@ -123,14 +125,14 @@ async def _serve(args: argparse.Namespace, streams: tuple[int, int] | None, wish
     return shutdown.code
 
 
-def _wish(args: argparse.Namespace) -> "Wish":
-    from gencode.interfaces.http.guard import Keys, kept_token
-    from gencode.interfaces.http.listener import Wish
+def _wish(args: argparse.Namespace) -> "ListenOptions":
+    from gencode.interfaces.http.guard import AccessTokens, kept_token
+    from gencode.interfaces.http.listener import ListenOptions
 
-    keys = Keys(kept_token(Path(args.token_file).expanduser()) if "token_file" in args else "")
+    keys = AccessTokens(kept_token(Path(args.token_file).expanduser()) if "token_file" in args else "")
     bind: str = getattr(args, "bind", "127.0.0.1")
     names = tuple(name.casefold() for name in getattr(args, "allow_host", []))
-    return Wish(keys, "127.0.0.1" if bind == "localhost" else bind, getattr(args, "port", 0), names)
+    return ListenOptions(keys, "127.0.0.1" if bind == "localhost" else bind, getattr(args, "port", 0), names)
 
 
 def _is_there(name: str) -> bool:

@@ -14,7 +14,7 @@ from gencode.interfaces.event_loop_runner import run_to_end
 from gencode.interfaces.render.plain_text import note
 
 if TYPE_CHECKING:
-    from gencode.interfaces.http.guard import Keys
+    from gencode.interfaces.http.guard import AccessTokens
 
 NEEDS = ("starlette", "uvicorn", "h11")
 
@@ -44,10 +44,10 @@ def run(args: argparse.Namespace) -> int:
     """Serve the folder that was typed."""
     if missing := [name for name in NEEDS if not _is_there(name)]:
         raise UserMistake(f"gen serve needs {' and '.join(missing)}. Install with: {installing('server')}")
-    from gencode.interfaces.http.guard import Keys, kept_token
+    from gencode.interfaces.http.guard import AccessTokens, kept_token
 
     token = kept_token(Path(args.token_file).expanduser()) if "token_file" in args else ""
-    return run_to_end(_serve(args, Keys(token, getattr(args, "share", []))))
+    return run_to_end(_serve(args, AccessTokens(token, getattr(args, "share", []))))
 
 
 def _is_there(name: str) -> bool:
@@ -57,20 +57,20 @@ def _is_there(name: str) -> bool:
         return False
 
 
-async def _serve(args: argparse.Namespace, keys: "Keys") -> int:
-    from gencode.interfaces.http.listener import Wish
-    from gencode.interfaces.http.server import Bell, Serving, new_desk
+async def _serve(args: argparse.Namespace, keys: "AccessTokens") -> int:
+    from gencode.interfaces.http.listener import ListenOptions
+    from gencode.interfaces.http.server import HttpServer, QuestionSignal, new_desk
 
     host = _address(getattr(args, "bind", "127.0.0.1"))
     names = tuple(_host_name(name) for name in getattr(args, "allow_host", []))
-    wish = Wish(keys, host, getattr(args, "port", 0), names)
-    bell = Bell()
-    desk = new_desk(bell)
+    wish = ListenOptions(keys, host, getattr(args, "port", 0), names)
+    changed = QuestionSignal()
+    desk = new_desk(changed)
     async with opened(args, asker=desk) as gen:
         gen.mcp_servers.wait_at_most(SCREEN_WAIT)
         if told := check(gen, args):
             note(told)
-        serving = Serving(gen, desk, bell, wish, flags=flags(args), json="json" in args)
+        serving = HttpServer(gen, desk, changed, wish, flags=flags(args), json="json" in args)
         return await serving.run()
 
 

@@ -13,7 +13,7 @@ from msgspec import UNSET
 
 from gencode.agent.models import elsewhere
 from gencode.agent.ports import StopAction
-from gencode.app import GenCode, ServerReport
+from gencode.app import REPORT_SECONDS, GenCode, MessageKept, ServerReport
 from gencode.core.errors import UserMistake
 from gencode.core.events import Event
 from gencode.core.ids import moment, stamp
@@ -55,8 +55,6 @@ from gencode.tasks.fork import Fork
 from gencode.tasks.handle import StruckTask
 from gencode.tasks.resume import is_here
 from gencode.tasks.running_task import RunningTask
-from gencode.tasks.service import MessageKept
-from gencode.tasks.supervisor import REPORT_SECONDS
 
 RECENT = timedelta(hours=24)
 USUAL_MS = 30_000

@@ -30,7 +30,11 @@ async def _show(args: argparse.Namespace) -> int:
         servers = gen.mcp_servers.reports()
         unapproved = {each.name for each in servers if each.state == "unapproved"}
         tools += [tool for tool in gen.mcp_servers.tools() if tool.server not in unapproved]
-        for line in (*(each.told() for each in servers), *gen.mcp_servers.problems, servers_untrusted(gen)):
+        for line in (
+            *(each.problem() for each in servers),
+            *gen.mcp_servers.problems,
+            servers_untrusted(gen),
+        ):
             if line:
                 note(visible_line(line, 1_000))
     if "json" in args:

@@ -1,4 +1,4 @@
-"""Endpoints of the server: the agents there are, what each gets, what is wrong with files, and new ones."""
+"""Endpoints for agents: the list, details, linting, and creating and editing agent files."""
 
 import asyncio
 import os
@@ -25,45 +25,45 @@ from gencode.interfaces.chat.agent_info import (
     linted_file,
     own_files,
 )
-from gencode.interfaces.http.endpoints import Asked, Name, Nothing, Site, endpoint
-from gencode.interfaces.http.guard import Refused
+from gencode.interfaces.http.endpoints import ApiRequest, Name, Nothing, ServerContext, endpoint
+from gencode.interfaces.http.guard import HttpRefusal
 from gencode.interfaces.http.task_schemas import Turns
 from gencode.settings import gen_home
 
 FILE = "agent.md"
 _LINTERS = ThreadPoolExecutor(2, "gencode-lint")
-"""A folder may be large; whoever lets many be looked at keeps only others like that waiting."""
+"""Linting a large folder takes long; it delays nothing but other linting."""
 
 
-class Agents(Struct, frozen=True):
-    """Every agent file that was looked at."""
+class AgentsPage(Struct, frozen=True):
+    """All agent files."""
 
     agents: list[AgentLine]
 
 
-class LintWish(Struct, frozen=True, forbid_unknown_fields=True):
-    """Files or folders below the server's folder; without any, what counts there."""
+class LintQuery(Struct, frozen=True, forbid_unknown_fields=True):
+    """Files or folders below the server's folder; without any, its agent files."""
 
     path: tuple[Annotated[str, Meta(max_length=400)], ...] = ()
 
 
-class Clash(Struct, frozen=True):
-    """Files of one dialect in one place whose agents have the same name; the first one counts."""
+class AgentClash(Struct, frozen=True):
+    """Files of one dialect in one place whose agents have the same name; the first one is used."""
 
     name: str
     dialect: str
     paths: list[str]
 
 
-class Linted(Struct, frozen=True):
-    """What the linter says."""
+class LintResults(Struct, frozen=True):
+    """What the linter has found."""
 
     files: list[LintedFile]
-    clashes: list[Clash]
+    clashes: list[AgentClash]
 
 
-class Draft(Struct, frozen=True, forbid_unknown_fields=True):
-    """The text of an agent file that is not written yet."""
+class AgentDraft(Struct, frozen=True, forbid_unknown_fields=True):
+    """The text of an agent file that is not saved yet."""
 
     text: Annotated[str, Meta(max_length=200_000)]
 
@@ -71,11 +71,11 @@ class Draft(Struct, frozen=True, forbid_unknown_fields=True):
 AgentName = Annotated[
     Name, Meta(extra_json_schema={"maxLength": 64, "pattern": r"^[^/\\]*[^\s/\\_.-][^/\\]*$"})
 ]
-"""What may be a name is decided where the file is written, which says why not; the document has it too."""
+"""Checked where the file is written, which gives the reason; repeated here for the OpenAPI document."""
 
 
 class NewAgent(Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
-    """An agent to be written down: for this folder, or with `user` for all of the user's."""
+    """A new agent: for this folder, or with `user` for all folders."""
 
     name: AgentName
     description: Annotated[str, Meta(max_length=2_000)]
@@ -87,61 +87,63 @@ class NewAgent(Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
     user: bool = False
 
 
-@endpoint("GET /api/agents", "view", "The agents", answer=Agents)
-async def list_agents(site: Site, asked: Asked[Nothing, Nothing]) -> Agents:
-    return Agents([agent_line(each, site.gen.toolbox) for each in site.gen.agents.listing()])
+@endpoint("GET /api/agents", "view", "List agents", answer=AgentsPage)
+async def list_agents(context: ServerContext, request: ApiRequest[Nothing, Nothing]) -> AgentsPage:
+    return AgentsPage([agent_line(each, context.gen.toolbox) for each in context.gen.agents.listing()])
 
 
-@endpoint("GET /api/agents/{name}", "view", "Everything about one agent", answer=AgentDetails)
-async def get_agent(site: Site, asked: Asked[Nothing, Nothing]) -> AgentDetails:
-    return agent_details(site.gen, asked.path["name"])
+@endpoint("GET /api/agents/{name}", "view", "Get an agent", answer=AgentDetails)
+async def get_agent(context: ServerContext, request: ApiRequest[Nothing, Nothing]) -> AgentDetails:
+    return agent_details(context.gen, request.path["name"])
 
 
-@endpoint("GET /api/lint", "view", "What is wrong with agent files", query=LintWish, answer=Linted)
-async def lint_files(site: Site, asked: Asked[LintWish, Nothing]) -> Linted:
-    paths = [_inside(site, each) for each in asked.query.path] or own_files(site.gen)
+@endpoint("GET /api/lint", "view", "Lint agent files", query=LintQuery, answer=LintResults)
+async def lint_files(context: ServerContext, request: ApiRequest[LintQuery, Nothing]) -> LintResults:
+    paths = [_inside(context, each) for each in request.query.path] or own_files(context.gen)
     looking = asyncio.get_running_loop().run_in_executor(_LINTERS, Registry.lint, paths)
-    return _linted(site, await looking)
+    return _linted(context, await looking)
 
 
-@endpoint("POST /api/lint", "view", "What would be wrong with an agent file", body=Draft, answer=Linted)
-async def lint_draft(site: Site, asked: Asked[Nothing, Draft]) -> Linted:
-    report = await asyncio.get_running_loop().run_in_executor(_LINTERS, lint_text, asked.body.text)
-    linted = _linted(site, report)
+@endpoint("POST /api/lint", "view", "Lint the text of an agent file", body=AgentDraft, answer=LintResults)
+async def lint_draft(context: ServerContext, request: ApiRequest[Nothing, AgentDraft]) -> LintResults:
+    report = await asyncio.get_running_loop().run_in_executor(_LINTERS, lint_text, request.body.text)
+    linted = _linted(context, report)
     return replace(linted, files=[replace(file, path=FILE) for file in linted.files])
 
 
-@endpoint("POST /api/agents", "act", "Write a new agent", body=NewAgent, answer=LintedFile, status=201)
-async def create_agent(site: Site, asked: Asked[Nothing, NewAgent]) -> LintedFile:
-    wish = asked.body
-    if wish.user:
-        asked.needs("answer")  # it counts at once, in every folder
-    folder = gen_home() if wish.user else site.gen.workspace.root / ".gen"
-    wishes = {
-        "name": wish.name,
-        "description": wish.description,
-        "tools": wish.tools,
-        "model": wish.model,
-        "mode": wish.mode,
-        "max_turns": wish.max_turns,
-        "prompt": wish.prompt,
+@endpoint("POST /api/agents", "act", "Create an agent", body=NewAgent, answer=LintedFile, status=201)
+async def create_agent(context: ServerContext, request: ApiRequest[Nothing, NewAgent]) -> LintedFile:
+    wanted = request.body
+    if wanted.user:
+        request.needs("answer")  # it is enabled at once, in every folder
+    folder = gen_home() if wanted.user else context.gen.workspace.root / ".gen"
+    fields = {
+        "name": wanted.name,
+        "description": wanted.description,
+        "tools": wanted.tools,
+        "model": wanted.model,
+        "mode": wanted.mode,
+        "max_turns": wanted.max_turns,
+        "prompt": wanted.prompt,
     }
-    return linted_file(await asyncio.to_thread(Registry.write, folder / "agents", wishes), site.gen.toolbox)
+    return linted_file(
+        await asyncio.to_thread(Registry.write, folder / "agents", fields), context.gen.toolbox
+    )
 
 
-def _inside(site: Site, path: str) -> Path:
-    """A path below the server's folder; nothing else is read for whoever only looks."""
-    root = site.gen.workspace.root
+def _inside(context: ServerContext, path: str) -> Path:
+    """A path below the server's folder; nothing else is read for a read-only token."""
+    root = context.gen.workspace.root
     if "\0" in path:
-        raise UserMistake("A path has no NUL in it.")
+        raise UserMistake("A path cannot contain a NUL character.")
     place = (root / path).resolve()
     if not place.is_relative_to(root):
-        raise UserMistake("Only files below the folder of the server are looked at.")
+        raise UserMistake("Only files below the folder of the server can be linted.")
     return place
 
 
 def lint_text(text: str) -> Any:
-    """What the linter says about a text that is not a file yet."""
+    """What the linter finds in a text that is not a file yet."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, ".gen", "agents", FILE)
         path.parent.mkdir(parents=True)
@@ -149,9 +151,11 @@ def lint_text(text: str) -> Any:
         return Registry.lint([path])
 
 
-def _linted(site: Site, report: Any) -> Linted:
-    files = [linted_file(each, site.gen.toolbox) for each in report.files]
-    return Linted(files, [Clash(each.name, each.dialect, list(each.paths)) for each in report.clashes])
+def _linted(context: ServerContext, report: Any) -> LintResults:
+    files = [linted_file(each, context.gen.toolbox) for each in report.files]
+    return LintResults(
+        files, [AgentClash(each.name, each.dialect, list(each.paths)) for each in report.clashes]
+    )
 
 
 LARGEST = 200_000
@@ -161,7 +165,7 @@ _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class AgentText(Struct, frozen=True):
-    """An agent file as it lies there; only files of `.gen/agents`, of the folder or the user, are written."""
+    """The text of an agent file; only files in `.gen/agents` of the folder or the user are editable."""
 
     path: str
     text: str
@@ -170,71 +174,71 @@ class AgentText(Struct, frozen=True):
 
 
 class NewText(Struct, frozen=True, forbid_unknown_fields=True):
-    """What an agent file is to say; `sha256` is that of the text it takes the place of."""
+    """The new text of an agent file; `sha256` is that of the text it replaces."""
 
     text: Annotated[str, Meta(max_length=LARGEST)]
     sha256: Annotated[str, Meta(max_length=64)]
 
 
-@endpoint("GET /api/agents/{name}/file", "view", "The text of an agent file", answer=AgentText)
-async def get_agent_file(site: Site, asked: Asked[Nothing, Nothing]) -> AgentText:
-    entry = _entry(site, asked.path["name"])
+@endpoint("GET /api/agents/{name}/file", "view", "Get the text of an agent file", answer=AgentText)
+async def get_agent_file(context: ServerContext, request: ApiRequest[Nothing, Nothing]) -> AgentText:
+    entry = _entry(context, request.path["name"])
     path = Path(entry.path)
     content = await asyncio.to_thread(_content, path, entry.project)
     text = content.decode("utf-8", "replace")
-    return AgentText(str(path), text, sha256(content).hexdigest(), _folder(site, path) is not None)
+    return AgentText(str(path), text, sha256(content).hexdigest(), _folder(context, path) is not None)
 
 
-@endpoint("PUT /api/agents/{name}/file", "act", "Write an agent file anew", body=NewText, answer=LintedFile)
-async def put_agent_file(site: Site, asked: Asked[Nothing, NewText]) -> LintedFile:
-    path = Path(_entry(site, asked.path["name"]).path)
-    folder = _folder(site, path)
+@endpoint("PUT /api/agents/{name}/file", "act", "Replace an agent file", body=NewText, answer=LintedFile)
+async def put_agent_file(context: ServerContext, request: ApiRequest[Nothing, NewText]) -> LintedFile:
+    path = Path(_entry(context, request.path["name"]).path)
+    folder = _folder(context, path)
     if folder is None:
-        raise UserMistake(f"{path} is not written from here; it lies in no .gen/agents of yours.")
-    if folder != site.gen.workspace.root / ".gen" / "agents":
-        asked.needs("answer")  # it counts at once, in every folder
-    report = await asyncio.to_thread(lint_text, asked.body.text)
+        raise UserMistake(f"{path} cannot be edited here: it is not in a .gen/agents of yours.")
+    if folder != context.gen.workspace.root / ".gen" / "agents":
+        request.needs("answer")  # it is enabled at once, in every folder
+    report = await asyncio.to_thread(lint_text, request.body.text)
     read = report.files[0]
     if read.spec is None:
-        raise UserMistake(f"Nothing was written, because that would be no agent: {read.why_not}")
-    await asyncio.to_thread(_replace, folder, path.name, asked.body)
-    return replace(linted_file(read, site.gen.toolbox), path=str(path))
+        raise UserMistake(f"Not saved, because this is not a valid agent: {read.why_not}")
+    await asyncio.to_thread(_replace, folder, path.name, request.body)
+    return replace(linted_file(read, context.gen.toolbox), path=str(path))
 
 
-def _entry(site: Site, name: str) -> AgentEntry:
-    """The file of an agent, also of one that does not count."""
+def _entry(context: ServerContext, name: str) -> AgentEntry:
+    """The file of an agent, also of a disabled one."""
     wanted = same_name(name)
-    entries = site.gen.agents.listing()
+    entries = context.gen.agents.listing()
     for entry in sorted(entries, key=lambda each: bool(each.shadowed_by)):
         if wanted in (same_name(entry.spec.name) if entry.spec else "", same_name(Path(entry.path).stem)):
             return entry
     raise UnknownName("agent", name, [each.spec.name for each in entries if each.spec])
 
 
-def _folder(site: Site, path: Path) -> Path | None:
-    """The folder of a file that may be written; no link leads there."""
-    for folder in (site.gen.workspace.root / ".gen" / "agents", gen_home() / "agents"):
+def _folder(context: ServerContext, path: Path) -> Path | None:
+    """The folder of a file that may be edited; symbolic links are refused."""
+    for folder in (context.gen.workspace.root / ".gen" / "agents", gen_home() / "agents"):
         if path.parent == folder and folder.resolve() == folder and path.suffix == ".md":
             return folder
     return None
 
 
 def _content(path: Path, brought: bool) -> bytes:
-    """What a file holds; one that a folder brought is read where it lies and nowhere else."""
+    """The content of a file; for one of the project, symbolic links are refused."""
     if brought and path.resolve() != path:
-        raise UserMistake(f"{path} is a link, or lies behind one; it is not read.")
+        raise UserMistake(f"{path} is a symbolic link, or behind one, and is not read.")
     try:
         with os.fdopen(os.open(path, _READ), "rb") as file:
             found = os.fstat(file.fileno())
             if not stat.S_ISREG(found.st_mode) or found.st_size > LARGEST:
-                raise UserMistake(f"{path} is no file of at most {LARGEST:,} bytes.")
+                raise UserMistake(f"{path} is not a file of at most {LARGEST:,} bytes.")
             return file.read(LARGEST)
     except OSError as error:
         raise UserMistake(f"{path} cannot be read: {error.strerror}.") from None
 
 
 def _replace(folder: Path, name: str, new: NewText) -> None:
-    """Put a whole new file in the place of one that is as whoever edits it saw it."""
+    """Replace a file atomically, if it is still the one that was read."""
     content = new.text.encode("utf-8", "replace")
     fresh = f".{secrets.token_hex(8)}.new"
     try:
@@ -242,7 +246,7 @@ def _replace(folder: Path, name: str, new: NewText) -> None:
         try:
             with os.fdopen(os.open(name, _READ, dir_fd=inside), "rb") as file:
                 if sha256(file.read(LARGEST + 1)).hexdigest() != new.sha256:
-                    raise Refused(409, f"{folder / name} has changed since; look at it again.")
+                    raise HttpRefusal(409, f"{folder / name} has changed meanwhile. Load it again.")
             with os.fdopen(os.open(fresh, _NEW, 0o644, dir_fd=inside), "wb") as file:
                 file.write(content)
             os.replace(fresh, name, src_dir_fd=inside, dst_dir_fd=inside)

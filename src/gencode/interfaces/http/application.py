@@ -18,7 +18,7 @@ from gencode.interfaces.http import (
     status_endpoints,
     task_endpoints,
 )
-from gencode.interfaces.http.endpoints import Endpoint, Site
+from gencode.interfaces.http.endpoints import Endpoint, ServerContext
 from gencode.interfaces.http.openapi import document
 
 INDEX = "index.html"
@@ -36,18 +36,18 @@ TYPES = {
 
 
 class StaticFiles:
-    """The page and what belongs to it. A name that is not in the folder is not there, whatever it spells."""
+    """The files of the page, by exact names only."""
 
     def __init__(self) -> None:
         self._files = dict(_below(files("gencode.interfaces.http") / "static"))
 
     async def __call__(self, request: Request) -> Response:
-        """One file; not again for who has it already."""
+        """One file, or 304 for a client that has it."""
         name: str = request.path_params.get("name", INDEX)
         file = self._files.get(name)
         kind = TYPES.get(name.rpartition(".")[2])
         if file is None or kind is None:
-            return JSONResponse({"error": "There is no such file."}, 404)
+            return JSONResponse({"error": "File not found."}, 404)
         content = file.read_bytes()
         mark = f'"{sha256(content).hexdigest()[:32]}"'
         headers = {"ETag": mark, "Cache-Control": "no-cache, private"}
@@ -77,8 +77,8 @@ ENDPOINTS: Sequence[Endpoint] = (
 Answering = Callable[[Request], Awaitable[Response]]
 
 
-def web_app(site: Site) -> Starlette:
-    """Everything that can be asked of a server."""
+def web_app(context: ServerContext) -> Starlette:
+    """The routes of the server."""
     told = document(ENDPOINTS)
 
     async def describe(_: Request) -> Response:
@@ -86,7 +86,8 @@ def web_app(site: Site) -> Starlette:
 
     static = StaticFiles()
     routes: list[BaseRoute] = [
-        Route(each.path, _answering(site, each), methods=[each.method], name=each.name) for each in ENDPOINTS
+        Route(each.path, _answering(context, each), methods=[each.method], name=each.name)
+        for each in ENDPOINTS
     ]
     routes.append(Route("/openapi.json", describe, methods=["GET"]))
     routes.append(Route("/", static.__call__, methods=["GET"]))
@@ -96,9 +97,9 @@ def web_app(site: Site) -> Starlette:
     return app
 
 
-def _answering(site: Site, endpoint: Endpoint) -> Answering:
+def _answering(context: ServerContext, endpoint: Endpoint) -> Answering:
     async def answered(request: Request) -> Response:
-        return await endpoint.asked(site, request)
+        return await endpoint.respond(context, request)
 
     return answered
 
@@ -107,8 +108,8 @@ async def _refused(request: Request, error: Exception) -> Response:
     status = error.status_code if isinstance(error, HTTPException) else 500
     if status == 405:
         told = {"Allow": ", ".join(_methods(request))}
-        return JSONResponse({"error": "This is not asked in that way."}, status, told)
-    return JSONResponse({"error": "There is nothing here."}, status)
+        return JSONResponse({"error": "Method not allowed."}, status, told)
+    return JSONResponse({"error": "Not found."}, status)
 
 
 def _fits(route: Route, request: Request) -> bool:
@@ -116,7 +117,7 @@ def _fits(route: Route, request: Request) -> bool:
 
 
 def _methods(request: Request) -> list[str]:
-    """Every way in which a path can be asked; one path may have several routes."""
+    """The methods of a path, which may have several routes."""
     app: Starlette = request.app
     found = [each for each in app.routes if isinstance(each, Route) and _fits(each, request)]
     return sorted({method for each in found for method in each.methods or ()})

@@ -1,17 +1,17 @@
-"""Endpoints of the server: conversations by their addresses, and messages to them."""
+"""Endpoints for conversations: the list, and messages to an address."""
 
 from msgspec import Struct
 
 from gencode.channels.address import address
 from gencode.core.outcome import Outcome
-from gencode.interfaces.http.endpoints import Asked, Name, Nothing, Site, Text, endpoint
+from gencode.interfaces.http.endpoints import ApiRequest, Name, Nothing, ServerContext, Text, endpoint
 from gencode.interfaces.http.task_endpoints import page_of
 from gencode.interfaces.http.task_schemas import Limit
 from gencode.journal.store import TaskQuery
 
 
 class Chat(Struct, frozen=True):
-    """A conversation, and where it is spoken to: `channel:chat`, or `session:ID` when nobody named it."""
+    """A conversation and its address: `channel:chat`, or `session:ID` when it has no other."""
 
     address: str
     session: Outcome
@@ -33,14 +33,14 @@ class ChatPage(Struct, frozen=True):
 
 
 class NewMessage(Struct, frozen=True, forbid_unknown_fields=True):
-    """What a person says; `agent` leads a conversation that begins with it (otherwise the main one)."""
+    """A message of a person; `agent` is for a new conversation (default: the main agent)."""
 
     text: Text
     agent: Name = ""
 
 
-class Taken(Struct, frozen=True, rename="camel"):
-    """A message was taken: its conversation, and whether a turn begins with it or an open one hears it."""
+class MessageReceipt(Struct, frozen=True, rename="camel"):
+    """The conversation of a message, and whether a turn begins with it or a running one reads it."""
 
     address: str
     session_id: str
@@ -48,39 +48,41 @@ class Taken(Struct, frozen=True, rename="camel"):
 
 
 @endpoint(
-    "GET /api/conversations", "view", "The conversations, newest first", query=ChatFilter, answer=ChatPage
+    "GET /api/conversations", "view", "List conversations, newest first", query=ChatFilter, answer=ChatPage
 )
-async def list_conversations(site: Site, asked: Asked[ChatFilter, Nothing]) -> ChatPage:
-    wish = asked.query
-    cwd = None if wish.all else str(site.gen.workspace.cwd)
-    query = TaskQuery(cwd=cwd, conversations=True, before=wish.before)
-    sessions, following = await page_of(site, query, wish.limit)
-    return ChatPage([Chat(_address(site, session.agent_id), session) for session in sessions], following)
+async def list_conversations(context: ServerContext, request: ApiRequest[ChatFilter, Nothing]) -> ChatPage:
+    wanted = request.query
+    cwd = None if wanted.all else str(context.gen.workspace.cwd)
+    query = TaskQuery(cwd=cwd, conversations=True, before=wanted.before)
+    sessions, following = await page_of(context, query, wanted.limit)
+    return ChatPage([Chat(_address(context, session.agent_id), session) for session in sessions], following)
 
 
-@endpoint("GET /api/conversations/{channel}/{chat:path}", "view", "One conversation", answer=Chat)
-async def get_conversation(site: Site, asked: Asked[Nothing, Nothing]) -> Chat:
-    to = address(asked.path["channel"], asked.path["chat"])
-    task = await site.inbox.session_of(to)
-    return Chat(str(to), await site.gen.outcome_of(task))
+@endpoint("GET /api/conversations/{channel}/{chat:path}", "view", "Get a conversation", answer=Chat)
+async def get_conversation(context: ServerContext, request: ApiRequest[Nothing, Nothing]) -> Chat:
+    to = address(request.path["channel"], request.path["chat"])
+    task = await context.inbox.session_of(to)
+    return Chat(str(to), await context.gen.outcome_of(task))
 
 
 @endpoint(
     "POST /api/conversations/{channel}/{chat:path}",
     "act",
-    "Say something in a conversation; the first message to an address begins one",
+    "Send a message to a conversation; the first message to an address begins one",
     body=NewMessage,
-    answer=Taken,
+    answer=MessageReceipt,
     status=202,
 )
-async def say_in_conversation(site: Site, asked: Asked[Nothing, NewMessage]) -> Taken:
-    to = address(asked.path["channel"], asked.path["chat"])
-    session, began = await site.inbox.message(to, asked.body.text, asked.body.agent)
-    return Taken(str(to), session, began)
+async def say_in_conversation(
+    context: ServerContext, request: ApiRequest[Nothing, NewMessage]
+) -> MessageReceipt:
+    to = address(request.path["channel"], request.path["chat"])
+    session, began = await context.inbox.message(to, request.body.text, request.body.agent)
+    return MessageReceipt(str(to), session, began)
 
 
-def _address(site: Site, session: str) -> str:
-    line = site.chats.of(session)
+def _address(context: ServerContext, session: str) -> str:
+    line = context.chats.of(session)
     return line.address if line else f"session:{session}"
 
 

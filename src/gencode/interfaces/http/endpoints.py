@@ -1,7 +1,7 @@
-"""How a question over HTTP becomes a call: one table of endpoints from which routes and OpenAPI are made.
+"""Endpoints: how an HTTP request becomes a call. Routes and OpenAPI are made from one table of them.
 
-What an endpoint takes and gives are types of ours. The same types read requests, write answers and are the
-schemas of the document, so that it cannot say anything else than what happens.
+The types of an endpoint decode requests, encode answers and are the schemas of the OpenAPI document, so that
+it cannot differ from what happens.
 """
 
 import asyncio
@@ -17,8 +17,9 @@ from starlette.responses import Response
 
 from gencode.app import GenCode
 from gencode.core.errors import GenCodeError
-from gencode.interfaces.http.conversations import Chats, Inbox
-from gencode.interfaces.http.guard import LARGEST_BODY, Refused, Right, refusal
+from gencode.interfaces.chat.chat_addresses import ChatAddresses
+from gencode.interfaces.http.conversations import ChatInbox
+from gencode.interfaces.http.guard import LARGEST_BODY, HttpRefusal, Right, refusal
 from gencode.interfaces.http.hub import Hub
 from gencode.interfaces.http.task_states import TimesReader
 from gencode.interfaces.http.validation import body_mistake, query_mistake
@@ -27,7 +28,7 @@ from gencode.questions.question_desk import QuestionDesk
 
 BODY_SECONDS = 10.0
 CALL_SECONDS = 90.0
-"""Longer than any stop takes; nothing is waited for without an end."""
+"""The timeout of a request; longer than any stop takes."""
 MOST_VALUES = 100
 LARGEST_EXACT = 2**53
 
@@ -37,19 +38,19 @@ Name = Annotated[str, msgspec.Meta(max_length=200)]
 
 
 @dataclass(frozen=True)
-class Site:
-    """One server at work."""
+class ServerContext:
+    """What every endpoint works with: one open GenCode and what the server keeps beside it."""
 
     gen: GenCode
     desk: QuestionDesk
     hub: Hub
-    chats: Chats
-    inbox: Inbox
+    chats: ChatAddresses
+    inbox: ChatInbox
     times: TimesReader
 
 
 class Nothing(Struct, frozen=True, forbid_unknown_fields=True):
-    """Nothing is said."""
+    """An empty query or body."""
 
 
 Q = TypeVar("Q", bound=Struct)
@@ -58,8 +59,8 @@ Method = Literal["GET", "POST", "PUT"]
 
 
 @dataclass(frozen=True)
-class Asked(Generic[Q, B]):
-    """One request, read and checked."""
+class ApiRequest(Generic[Q, B]):
+    """A decoded and checked request."""
 
     path: Mapping[str, str]
     query: Q
@@ -68,13 +69,13 @@ class Asked(Generic[Q, B]):
     headers: Mapping[str, str]
 
     def needs(self, right: Right) -> None:
-        """Refuse whoever lacks a right."""
+        """Refuse a token without a right."""
         _check_right(self.rights, right)
 
 
 @dataclass(frozen=True)
 class Endpoint:
-    """One thing that can be asked of the server."""
+    """A method and path, its right, its types, and the function that handles it."""
 
     method: Method
     path: str
@@ -84,29 +85,29 @@ class Endpoint:
     body: type[Struct] | None
     answer: Any
     status: int
-    call: Callable[["Site", Any], Awaitable[object]]
+    call: Callable[["ServerContext", Any], Awaitable[object]]
 
     @property
     def name(self) -> str:
-        """Its name in the document."""
+        """Its operation id in the OpenAPI document."""
         return self.call.__name__
 
-    async def asked(self, site: "Site", request: Request) -> Response:
-        """Read a request, do what it asks for, and write what came of that."""
+    async def respond(self, context: "ServerContext", request: Request) -> Response:
+        """Decode a request, handle it, and encode the answer."""
         try:
             rights: frozenset[Right] = request.scope["rights"]
             _check_right(rights, self.right)
             query = read_query(request, self.query)
             body = await read_body(request, self.body) if self.body else Nothing()
-            asked = Asked(request.path_params, query, body, rights, request.headers)
+            asked = ApiRequest(request.path_params, query, body, rights, request.headers)
             async with asyncio.timeout(CALL_SECONDS):
-                answer = await self.call(site, asked)
+                answer = await self.call(context, asked)
         except TimeoutError:
-            return Refused(503, f"This took longer than {CALL_SECONDS:.0f} s.").response()
+            return HttpRefusal(503, f"The request took longer than {CALL_SECONDS:.0f} s.").response()
         except GenCodeError as trouble:
             return refusal(trouble).response()
         except Exception as bug:  # noqa: BLE001 (the border of a request; `logged_fault` logs it)
-            return Refused(500, logged_fault(bug)).response()
+            return HttpRefusal(500, logged_fault(bug)).response()
         if isinstance(answer, Response):
             return answer
         return Response(msgspec.json.encode(answer), self.status, media_type="application/json")
@@ -121,12 +122,12 @@ def endpoint(
     query: type[Q] = Nothing,
     body: type[B] | None = None,
     status: int = 200,
-) -> Callable[[Callable[["Site", Asked[Q, B]], Awaitable[object]]], Endpoint]:
+) -> Callable[[Callable[["ServerContext", ApiRequest[Q, B]], Awaitable[object]]], Endpoint]:
     """Make an endpoint of a function; `what` is its method and path."""
     method, _, path = what.partition(" ")
     spoken: dict[str, Method] = {"GET": "GET", "POST": "POST", "PUT": "PUT"}
 
-    def made(call: Callable[["Site", Asked[Q, B]], Awaitable[object]]) -> Endpoint:
+    def made(call: Callable[["ServerContext", ApiRequest[Q, B]], Awaitable[object]]) -> Endpoint:
         return Endpoint(spoken[method], path, right, says, query, body, answer, status, call)
 
     return made
@@ -134,16 +135,16 @@ def endpoint(
 
 def _check_right(rights: frozenset[Right], right: Right) -> None:
     if right not in rights:
-        raise Refused(403, f"This token does not carry the right to {right}.")
+        raise HttpRefusal(403, f"This token does not have the right {right}.")
 
 
 def read_query(request: Request, kind: type[Q]) -> Q:
-    """What stands behind the question mark, as a checked record."""
+    """The query parameters as a checked record."""
     several = many_valued(kind)
     found: dict[str, Any] = {}
     for number, (name, value) in enumerate(request.query_params.multi_items()):
         if number >= MOST_VALUES or (name in found and name not in several):
-            raise Refused(400, f"{name[:40]!r} is said more than once.")
+            raise HttpRefusal(400, f"{name[:40]!r} is given more than once.")
         if name in several:
             found.setdefault(name, []).append(value)
         else:
@@ -151,11 +152,11 @@ def read_query(request: Request, kind: type[Q]) -> Q:
     try:
         return msgspec.convert(found, kind, strict=False)
     except msgspec.ValidationError as error:
-        raise Refused(400, query_mistake(error, kind, found)) from None
+        raise HttpRefusal(400, query_mistake(error, kind, found)) from None
 
 
 def many_valued(kind: type[Struct]) -> frozenset[str]:
-    """The fields of a query that may be said more than once, under their public names."""
+    """The query parameters that may be repeated."""
     hints = get_type_hints(kind)
     return frozenset(
         field.encode_name for field in msgspec.structs.fields(kind) if get_origin(hints[field.name]) is tuple
@@ -163,27 +164,29 @@ def many_valued(kind: type[Struct]) -> frozenset[str]:
 
 
 async def read_body(request: Request, kind: type[B]) -> B:
-    """The JSON that was sent, as a checked record; bounded in size and time."""
+    """The JSON body as a checked record; size and time are limited."""
     if request.headers.get("content-type", "").partition(";")[0].strip().casefold() != "application/json":
-        raise Refused(415, "Send JSON, with Content-Type: application/json.")
+        raise HttpRefusal(415, "Send JSON with Content-Type: application/json.")
     pieces = bytearray()
     try:
         async with asyncio.timeout(BODY_SECONDS):
             async for piece in request.stream():
                 pieces += piece
                 if len(pieces) > LARGEST_BODY:
-                    raise Refused(413, f"A request has at most {LARGEST_BODY:,} bytes.")
+                    raise HttpRefusal(
+                        413, f"The request is too large: at most {LARGEST_BODY:,} bytes are accepted."
+                    )
     except TimeoutError:
-        raise Refused(408, f"The request did not come within {BODY_SECONDS:.0f} s.") from None
+        raise HttpRefusal(408, f"The request was not complete within {BODY_SECONDS:.0f} s.") from None
     except ClientDisconnect:
-        raise Refused(400, "The request broke off.") from None
+        raise HttpRefusal(400, "The client disconnected.") from None
     content = bytes(pieces)
     try:
         return msgspec.json.decode(content, type=kind)
     except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
         with suppress(msgspec.MsgspecError, UnicodeError, RecursionError):
             return msgspec.convert(_WITH_WHOLE_NUMBERS.decode(content), kind)
-        raise Refused(400, body_mistake(error, kind, content)) from None
+        raise HttpRefusal(400, body_mistake(error, kind, content)) from None
 
 
 def _number(text: str) -> float | int:

@@ -1,4 +1,4 @@
-"""One open event stream: first what was missed, then what happens, without a gap and nothing twice."""
+"""An open event stream: first what the client missed, then what happens, without gaps or repetition."""
 
 import asyncio
 import logging
@@ -9,19 +9,19 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from gencode.core.errors import GenCodeError
-from gencode.interfaces.http.guard import Refused, refusal
+from gencode.interfaces.http.guard import HttpRefusal, refusal
 from gencode.interfaces.http.hub import (
     FIRST,
     MOST_CLIENTS,
-    Client,
     Cursor,
     Hub,
+    StreamClient,
     cursor_of,
     frame,
     notice,
     state_frame,
 )
-from gencode.interfaces.http.listener import MOST_AT_ONCE, WIRE, Wire
+from gencode.interfaces.http.listener import MOST_AT_ONCE, WIRE, PeerConnection
 from gencode.journal.global_log import GlobalLog, LogEntry, LogPosition
 
 log = logging.getLogger(__name__)
@@ -31,7 +31,7 @@ CHUNK = 500
 
 
 class EventStream(Response):
-    """The facts of one task, or of all, after one of them; then what is new, for ever."""
+    """The events of one task, or of all, after a position; then new ones until the client disconnects."""
 
     media_type = "text/event-stream"
 
@@ -45,7 +45,7 @@ class EventStream(Response):
         brief: bool,
         states: bool,
     ) -> None:
-        """`states` tells the state of a task after its facts, too."""
+        """With `states` the state of a task follows its events."""
         super().__init__(headers={"X-Accel-Buffering": "no"})
         del self.headers["content-length"]
         self._hub = hub
@@ -56,9 +56,9 @@ class EventStream(Response):
         self._states = states
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send until the client is gone, does not keep up, or the server ends."""
+        """Send until the client disconnects, does not keep up, or the server shuts down."""
         if len(self._hub) >= MOST_CLIENTS:
-            await Refused(503, "Too many streams are open.").response()(scope, receive, send)
+            await HttpRefusal(503, "Too many streams are open.").response()(scope, receive, send)
             return
         try:
             await self._check_known()
@@ -71,7 +71,7 @@ class EventStream(Response):
             return
         client = self._hub.join(self._task, brief=self._brief, states=self._states)
         upto = self._hub.mark  # what comes after that waits for the client
-        wire: Wire | None = scope.get("state", {}).get(WIRE)
+        wire: PeerConnection | None = scope.get("state", {}).get(WIRE)
         if wire is not None:
             wire.chunked = scope["http_version"] == "1.1"
         pump = asyncio.ensure_future(self._pump(client, send, upto, wire))
@@ -84,14 +84,16 @@ class EventStream(Response):
                 each.cancel()
             await asyncio.wait(ends)
         if pump.done() and not pump.cancelled() and (trouble := pump.exception()):
-            log.warning("an event stream broke off: %s", trouble)
+            log.warning("an event stream failed: %s", trouble)
         if not client.slow:
             await _say_goodbye(client, send)
         elif wire is not None:  # what waits for it would otherwise be kept until it reads or is gone
             wire.cut()
             await _gone(receive)
 
-    async def _pump(self, client: Client, send: Send, upto: LogPosition | None, wire: Wire | None) -> None:
+    async def _pump(
+        self, client: StreamClient, send: Send, upto: LogPosition | None, wire: PeerConnection | None
+    ) -> None:
         await _body(send, FIRST)
         async for frames in self._missed(upto):
             await _body(send, frames)
@@ -99,7 +101,7 @@ class EventStream(Response):
             await _body(send, await client.more(wire))
 
     async def _missed(self, upto: LogPosition | None) -> AsyncGenerator[bytes, None]:
-        """What was written before the client joined and it has not seen, and where that leaves it."""
+        """What the client has missed, and the id where that ends."""
         last = upto.place if upto else 0
         if self._task:
             seq = self._after.seq if self._after and self._after.task == self._task else 0
@@ -127,10 +129,10 @@ class EventStream(Response):
         return await self._global_log.mark(cursor.task, cursor.seq) if cursor.task else None
 
     async def _check_known(self) -> None:
-        """Read as far as the client has; another server may have been quicker."""
+        """Read at least as far as the client; another server may have been quicker."""
         mark = await self._place(self._after) if self._after else None
         if mark is not None and not await self._hub.reach(mark.place):
-            raise Refused(503, "This server has not read that far yet; come again.")
+            raise HttpRefusal(503, "This server has not read that far yet. Try again.")
 
     async def _framed(self, found: list[LogEntry]) -> bytes:
         parents = self._hub.parents
@@ -139,7 +141,7 @@ class EventStream(Response):
         )
 
     async def _framed_states(self, tasks: Iterable[str]) -> bytes:
-        """What these tasks are now, where the client wants that."""
+        """The states of these tasks, if the client wants them."""
         states = await self._hub.states.named(tasks) if self._states else ()
         return b"".join([state_frame(each) for each in states])
 
@@ -155,7 +157,7 @@ async def _body(send: Send, frames: bytes) -> None:
         await send({"type": "http.response.body", "body": part, "more_body": True})
 
 
-async def _say_goodbye(client: Client, send: Send) -> None:
+async def _say_goodbye(client: StreamClient, send: Send) -> None:
     with suppress(TimeoutError):
         async with asyncio.timeout(GOODBYE_SECONDS):
             await _body(send, client.rest())

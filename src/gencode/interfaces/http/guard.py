@@ -41,20 +41,20 @@ ROLES: Mapping[Right, frozenset[Right]] = {
     "act": frozenset({"view", "act"}),
     "answer": frozenset({"view", "answer"}),
 }
-"""What a token with a role may do; the owner's token may do all of it."""
+"""The rights of a token with a role; the owner's token has all rights."""
 OWNER: frozenset[Right] = frozenset(RIGHTS)
 TOKEN_BYTES = 32
 SHORTEST = 22
 """So many characters of base64 are 128 bits."""
 LONGEST = 200
 FEW = 10
-"""So many wrong tokens of one peer are answered within the window; after that it has to wait."""
+"""The wrong tokens that one client may send within the window before it has to wait."""
 WINDOW_SECONDS = 60.0
 MOST_PEERS = 1024
 
 
-class Keys:
-    """The tokens of one server. Only their digests are compared, and every one of them, in constant time."""
+class AccessTokens:
+    """The tokens of one server and their rights. Only digests are compared, all of them, in constant time."""
 
     def __init__(self, owner: str = "", shared: Sequence[Right] = ()) -> None:
         self.owner = owner or secrets.token_urlsafe(TOKEN_BYTES)
@@ -63,7 +63,7 @@ class Keys:
         self._digests += [(_digest(token), ROLES[role]) for role, token in self.shared]
 
     def rights(self, token: str) -> frozenset[Right]:
-        """What whoever shows this token may do; nothing for a wrong one."""
+        """The rights of a token; none for a wrong one."""
         shown = _digest(token)
         found: frozenset[Right] = frozenset()
         for digest, rights in self._digests:
@@ -77,13 +77,13 @@ def _digest(token: str) -> bytes:
 
 
 def kept_token(path: Path) -> str:
-    """The token that a file keeps from one start to the next; made when it is not there."""
+    """The token in a file, which is created when it is not there."""
     try:
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     except FileExistsError:
         return _read_token(path)
     except OSError as error:
-        raise UserMistake(f"{path} cannot be written: {error.strerror}; name another file.") from None
+        raise UserMistake(f"{path} cannot be written: {error.strerror}. Choose another file.") from None
     token = secrets.token_urlsafe(TOKEN_BYTES)
     with os.fdopen(handle, "w") as file:
         file.write(f"{token}\n")
@@ -97,25 +97,25 @@ def _read_token(path: Path) -> str:
             found = os.fstat(file.fileno())
             text = file.read(LONGEST + 2) if stat.S_ISREG(found.st_mode) else b""
     except OSError as error:
-        raise UserMistake(f"{path} cannot be read: {error.strerror}; name another file.") from None
+        raise UserMistake(f"{path} cannot be read: {error.strerror}. Choose another file.") from None
     if found.st_mode & 0o077:
-        raise UserMistake(f"{path} can be read by others; say: chmod 600 {path}")
+        raise UserMistake(f"{path} can be read by other users. Run: chmod 600 {path}")
     token = text.decode("ascii", "replace").strip()
     if not SHORTEST <= len(token) <= LONGEST or not all(each.isalnum() or each in "-_" for each in token):
         raise UserMistake(
-            f"{path} holds no token: {SHORTEST} to {LONGEST} letters, digits, - and _; delete it to get one."
+            f"{path} has no token of {SHORTEST} to {LONGEST} letters, digits, - and _. Delete it."
         )
     return token
 
 
-class Guesses:
-    """Counts wrong tokens by peer. A right token is never refused, so nobody can be locked out."""
+class TokenGuesses:
+    """Limits wrong tokens per client. A right token is never refused, so nobody can be locked out."""
 
     def __init__(self) -> None:
         self._wrong: dict[str, deque[float]] = {}
 
     def too_many(self, peer: str) -> bool:
-        """Note one wrong token of a peer; whether it has to wait now."""
+        """Count one wrong token of a client; whether it has to wait now."""
         now = time.monotonic()
         times = self._wrong.pop(peer, None) or deque[float](maxlen=FEW + 1)
         times.append(now)
@@ -144,7 +144,7 @@ HEADERS = {
 }
 
 
-FOREIGN = "This server is not asked for under that name; gen serve --allow-host NAME gives it another one."
+FOREIGN = "This server does not answer to that host name. Add it with: gen serve --allow-host NAME"
 PAGE = """<!doctype html>
 <html lang="en">
 <meta charset="utf-8">
@@ -152,15 +152,15 @@ PAGE = """<!doctype html>
 <title>GenCode</title>
 <h1>GenCode</h1>
 <p>{why}</p>
-<p>Open the whole address that <code>gen serve</code> printed as its first line, with <code>?token=</code> and
-what follows. After a restart of the server it is another one, unless that was started with
+<p>Open the whole address that <code>gen serve</code> printed as its first line, including
+<code>?token=…</code>. The token changes when the server restarts, unless it was started with
 <code>--token-file</code>.</p>
 </html>
 """
 
 
-class Refused(GenCodeError):
-    """A request that goes no further; the sentence says why."""
+class HttpRefusal(GenCodeError):
+    """A request that is refused, with its status and a sentence for the client."""
 
     def __init__(self, status: int, why: str, headers: Mapping[str, str] | None = None) -> None:
         super().__init__(why)
@@ -168,19 +168,19 @@ class Refused(GenCodeError):
         self.headers = headers or {}
 
     def response(self) -> Response:
-        """The answer; what else the peer sends is not read."""
+        """The response; what else the client sends is not read."""
         return JSONResponse({"error": str(self)}, self.status, {"Connection": "close", **self.headers})
 
     def page(self) -> Response:
-        """The same for a person who opened the page in a browser."""
+        """The response as a page, for a browser."""
         told = {"Connection": "close", **self.headers}
         return HTMLResponse(PAGE.format(why=escape(str(self))), self.status, told)
 
 
 class Guard:
-    """Stands before an app. `hosts` are the names, with their port, under which this server is asked for."""
+    """Checks host, origin, size and token of every request; `hosts` are names of the server with ports."""
 
-    def __init__(self, app: ASGIApp, keys: Keys, hosts: Iterable[str], cookie: str) -> None:
+    def __init__(self, app: ASGIApp, keys: AccessTokens, hosts: Iterable[str], cookie: str) -> None:
         self._app = app
         self._keys = keys
         self._hosts = frozenset(host.casefold() for host in hosts)
@@ -188,15 +188,15 @@ class Guard:
             f"https://{host}" for host in self._hosts
         )
         self._cookie = cookie
-        self._guesses = Guesses()
+        self._guesses = TokenGuesses()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Let a request through, or answer it here."""
+        """Pass a request on, or refuse it."""
         if scope["type"] != "http":
             return  # there are no web sockets, and nothing to start or stop
         try:
             app = self._admitted(scope)
-        except Refused as refused:
+        except HttpRefusal as refused:
             app = refused.page() if _wants_page(scope) else refused.response()
         await app(scope, receive, _inert(send))
 
@@ -213,29 +213,32 @@ class Guard:
             return self._exchange(scope, query, visit=visit)
         rights, by_cookie = self._rights(scope, headers)
         if by_cookie and method not in SAFE and not _is_own(headers):
-            raise Refused(403, "A change that is asked for with the cookie has to come from the page itself.")
+            raise HttpRefusal(
+                403,
+                "A change with the cookie has to come from the page. Use Authorization: Bearer.",
+            )
         scope["rights"] = rights
         return self._app
 
     def _check_host(self, headers: Headers, here: str) -> None:
         named = headers.getlist("host")
         if len(named) != 1 or named[0].casefold() not in {*self._hosts, here}:
-            raise Refused(421, FOREIGN)
+            raise HttpRefusal(421, FOREIGN)
 
     def _check_origin(self, headers: Headers, here: str, *, visit: bool) -> None:
         origins = headers.getlist("origin")
         ours = {*self._origins, f"http://{here}"}
         if any(origin.casefold() not in ours for origin in origins) or len(origins) > 1:
-            raise Refused(403, "Pages of other origins may not ask this server anything.")
+            raise HttpRefusal(403, "Requests from pages of other origins are refused.")
         site = headers.get("sec-fetch-site", "none")
         clicked = visit and headers.get("sec-fetch-mode") == "navigate"
         if site not in ("none", "same-origin") and not clicked:
-            raise Refused(403, "Pages of other sites may not ask this server anything.")
+            raise HttpRefusal(403, "Requests from pages of other sites are refused.")
 
     def _exchange(self, scope: Scope, query: bytes, *, visit: bool) -> Response:
         """A first visit: the token moves from the URL into a cookie that no script can read."""
         if not visit:
-            raise Refused(400, "A token is shown with Authorization: Bearer, not in the URL.")
+            raise HttpRefusal(400, "Send the token as Authorization: Bearer, not in the URL.")
         token = parse_qs(query.decode("ascii", "replace"), max_num_fields=8).get("token", [""])[0]
         if not self._keys.rights(token):
             raise self._wrong(scope)
@@ -248,32 +251,34 @@ class Guard:
         if shown:
             scheme, _, token = shown.partition(" ")
             if scheme.casefold() != "bearer":
-                raise Refused(401, "Show the token as Authorization: Bearer.", {"WWW-Authenticate": "Bearer"})
+                raise HttpRefusal(
+                    401, "Send the token as Authorization: Bearer.", {"WWW-Authenticate": "Bearer"}
+                )
             by_cookie = False
         else:
             token = _from_cookie(headers.get("cookie", ""), self._cookie)
             by_cookie = True
         if not token:
-            raise Refused(
+            raise HttpRefusal(
                 401,
-                "A token is needed; gen serve prints the address with one.",
+                "A token is required. gen serve prints an address with one.",
                 {"WWW-Authenticate": "Bearer"},
             )
         if rights := self._keys.rights(token.strip()):
             return rights, by_cookie
         raise self._wrong(scope)
 
-    def _wrong(self, scope: Scope) -> Refused:
+    def _wrong(self, scope: Scope) -> HttpRefusal:
         peer = scope.get("client")
         if self._guesses.too_many(str(peer[0]) if peer else ""):
-            return Refused(429, "Too many wrong tokens; wait a minute.", {"Retry-After": "60"})
-        return Refused(401, "This token is not known.", {"WWW-Authenticate": "Bearer"})
+            return HttpRefusal(429, "Too many wrong tokens. Try again in a minute.", {"Retry-After": "60"})
+        return HttpRefusal(401, "This token is not valid.", {"WWW-Authenticate": "Bearer"})
 
 
 def _came_in_at(scope: Scope) -> str:
     """The address and port of this machine at which a request came in, as a Host spells them."""
     if not scope.get("server"):
-        raise Refused(421, FOREIGN)  # its peer is gone already
+        raise HttpRefusal(421, FOREIGN)  # its peer is gone already
     host, port = scope["server"]
     address = ipaddress.ip_address(host.partition("%")[0])
     if isinstance(address, ipaddress.IPv6Address):
@@ -304,9 +309,9 @@ def _is_own(headers: Headers) -> bool:
 def _check_size(headers: Headers, method: str) -> None:
     lengths = headers.getlist("content-length")
     if any(not length.isdecimal() or int(length[:20]) > LARGEST_BODY for length in lengths):
-        raise Refused(413, f"A request has at most {LARGEST_BODY:,} bytes.")
+        raise HttpRefusal(413, f"The request is too large: at most {LARGEST_BODY:,} bytes are accepted.")
     if method in SAFE and "transfer-encoding" in headers:
-        raise Refused(400, "Nothing is sent along with a question.")
+        raise HttpRefusal(400, "A GET or HEAD request cannot have a body.")
 
 
 def _inert(send: Send) -> Send:
@@ -320,20 +325,20 @@ def _inert(send: Send) -> Send:
     return sending
 
 
-def refusal(trouble: GenCodeError) -> Refused:
-    """An error of ours as an answer: what is not there, what cannot be done, what is broken."""
+def refusal(trouble: GenCodeError) -> HttpRefusal:
+    """The HTTP status and sentence of an error."""
     match trouble:
-        case Refused():
+        case HttpRefusal():
             return trouble
         case UnknownName():
-            return Refused(404, str(trouble))
+            return HttpRefusal(404, str(trouble))
         case StoreTrouble():
-            return Refused(503, str(trouble))
+            return HttpRefusal(503, str(trouble))
         case Conflict():
-            return Refused(409, str(trouble))
+            return HttpRefusal(409, str(trouble))
         case UserMistake():
-            return Refused(400, str(trouble))
+            return HttpRefusal(400, str(trouble))
         case CorruptFact():
-            return Refused(409, str(trouble))
+            return HttpRefusal(409, str(trouble))
         case _:
-            return Refused(409, str(trouble) or "This could not be done.")
+            return HttpRefusal(409, str(trouble) or "The request failed.")

@@ -1,10 +1,8 @@
-"""Who hears of what over HTTP: the facts of all tasks, whichever process writes them (surfaces, server).
+"""The hub of all event streams: follows the journal, and encodes every event once for all clients.
 
-Durable facts are read from the journal, in the order of the commits, when the bus says that something is new
-and when the store says that another process has written. Passing facts come from the bus, and from whoever
-watches over what other processes run.
-What is new is encoded once and handed to everybody in one piece. Who does not keep up is let go of; it comes
-back with the id of the last fact it saw and is told the rest.
+Durable events are read from the journal, in the order of the commits, when the bus or the store says that
+something was written, by whichever process. Passing events come from the bus, and from the watch over other
+processes. A client that does not keep up is disconnected; it reconnects with the id of the last event it saw.
 """
 
 import asyncio
@@ -24,23 +22,23 @@ from gencode.core.events import CommandEnded, Event, MessageAdded, TaskCreated, 
 from gencode.core.ids import stamp
 from gencode.core.messages import AssistantMessage
 from gencode.core.subsession_events import wire
-from gencode.interfaces.http.listener import Framed, Wire, framed
+from gencode.interfaces.http.listener import Framed, PeerConnection, framed
 from gencode.interfaces.http.task_states import TaskState, TaskStates
 from gencode.journal.global_log import LogPosition
 
 SHORT = 240
-"""So many characters of a text are told to who only wants to know what happens."""
+"""The characters of a text in a brief stream."""
 ALIVE = b":\n"
-"""A comment, without the empty line that ends an event: some readers take that for an event without data."""
+"""A comment, without the empty line that ends an event: some clients take that for an event without data."""
 FIRST = b"retry: 1000\n"
-"""How soon to come back: a line of the first event, for the same reason."""
+"""How soon to reconnect: a line of the first event, for the same reason."""
 ORIGIN = "0"
-"""The place before the first fact of all."""
+"""The id before the first event of all."""
 _encode = msgspec.json.Encoder().encode
 
 
 class Cursor(Struct, frozen=True):
-    """A place in a stream: after fact `seq` of `task`; before all facts when there is no task."""
+    """A position in a stream: after event `seq` of `task`; before all events when there is no task."""
 
     task: str = ""
     seq: int = 0
@@ -50,7 +48,7 @@ class Cursor(Struct, frozen=True):
 
 
 def read_cursor(text: str) -> Cursor | None:
-    """The place that an id speaks of; None when it is no id of ours."""
+    """The position of an id; None when it is not an id of an event."""
     if text == ORIGIN:
         return Cursor()
     task, _, seq = text.partition(":")
@@ -60,7 +58,7 @@ def read_cursor(text: str) -> Cursor | None:
 
 
 def frame(event: Event, parent: str | None, *, brief: bool) -> bytes:
-    """One event; a durable one has an id, so that a reader who comes back can say where it was."""
+    """An event as a frame; a durable one has an id, with which a client can reconnect."""
     told = wire(event, parent)
     if brief:
         told = cast("dict[str, Any]", shortened(told))
@@ -70,13 +68,13 @@ def frame(event: Event, parent: str | None, *, brief: bool) -> bytes:
 
 
 def notice(kind: str, told: Mapping[str, object], cursor: Cursor | None = None) -> bytes:
-    """A frame about the stream itself or the server, which is no fact of a task."""
+    """A frame about the stream or the server, not about a task."""
     head = b"" if cursor is None else f"id: {cursor}\n".encode()
     return b"".join((head, b"event: ", kind.encode(), b"\ndata: ", _encode({"type": kind, **told}), b"\n\n"))
 
 
 def shortened(value: object) -> object:
-    """The same with long texts cut, and without pictures."""
+    """The same value with long texts cut and without images."""
     match value:
         case str() if len(value) > SHORT:
             return f"{value[:SHORT]}…"
@@ -92,15 +90,15 @@ def shortened(value: object) -> object:
 MOST_PARENTS = 20_000
 
 
-class Parents:
-    """Remembers what the first fact of a task said; what it has not heard it looks up once."""
+class TaskParents:
+    """Knows the parents of tasks, each looked up once."""
 
     def __init__(self, gen: GenCode) -> None:
         self._gen = gen
         self._known: dict[str, str | None] = {}
 
     async def of(self, event: Event) -> str | None:
-        """The task that asked for the one of an event."""
+        """The parent of the task of an event."""
         task = event.task
         if task in self._known:
             return self._known[task]
@@ -122,29 +120,27 @@ class Parents:
 log = logging.getLogger(__name__)
 
 HELD_SECONDS = 0.1
-"""After so long it is looked again at a fact that the bus has not told of yet."""
+"""How soon an event is read again that the bus has not announced yet."""
 BATCH_SECONDS = 0.016
 LONGEST_BATCH = 0.05
 REST = 3
-"""So many times as long as telling everybody kept the processor, nobody is told anything: the more clients
-there are, the more is sent together.
-"""
+"""The pause after sending, as a multiple of the time it took: the more clients, the larger the batches."""
 STATE_SECONDS = 0.1
-"""So often at most the states of tasks are told."""
+"""The shortest time between two states of a task."""
 ALIVE_SECONDS = 15.0
 REACH_SECONDS = 5.0
 REMEMBERED = 1000
 MOST_HELD = 6
-"""So many looks at the journal a fact may be held back for the bus to tell what came before it."""
+"""How often a read event may be held back until the bus has announced what came before it."""
 MOST_KNOWN = 5000
 MOST_WAITING = 2_000_000
-"""So many bytes may wait for one client, and one piece more."""
+"""The bytes that may wait for one client, plus one batch."""
 MOST_CLIENTS = 500
 ALIVE_FRAMED = framed(ALIVE)
 
 
-class Piece:
-    """Something new, encoded at most once in each length: an event with its parent, or a whole frame."""
+class StreamItem:
+    """Something to send, encoded at most once in each length: an event with its parent, or a whole frame."""
 
     __slots__ = ("_event", "_frames", "_parent", "everybody", "is_state", "task")
 
@@ -160,21 +156,21 @@ class Piece:
     ) -> None:
         self.task = task
         self.is_state = is_state
-        """Whether only those who want the states of tasks hear it."""
+        """Whether it is only for clients that want the states of tasks."""
         self.everybody = everybody
-        """Whether those who hear of one task hear it, too."""
+        """Whether it is also for the streams of single tasks."""
         self._event = event
         self._parent = parent
         self._frames = {True: made, False: made} if event is None else {}
 
     def frame(self, brief: bool) -> bytes:
-        """The bytes that everybody is sent."""
+        """The encoded event."""
         if brief not in self._frames and self._event is not None:
             self._frames[brief] = frame(self._event, self._parent, brief=brief)
         return self._frames[brief]
 
 
-class Client:
+class StreamClient:
     """One open stream: of one task, or of all; `brief` with long texts cut, `states` with those of tasks."""
 
     def __init__(self, task: str, *, brief: bool, states: bool = False) -> None:
@@ -182,16 +178,16 @@ class Client:
         self.brief = brief
         self.states = states
         self.dropped = asyncio.Event()
-        """Set when the client is let go of."""
+        """Set when the client is disconnected."""
         self.slow = False
         """Whether that was because it did not keep up."""
-        self._wire: Wire | None = None
+        self._wire: PeerConnection | None = None
         self._waiting: deque[bytes] = deque()
         self._size = 0
         self._news = asyncio.Event()
 
     def offer(self, news: Framed) -> None:
-        """Send something new at once, or keep it for `more`; too much of it, and the client is let go of."""
+        """Send at once, or keep it for `more`; with too much waiting, the client is disconnected."""
         if self.slow:
             return  # it would go on after a gap
         if self._wire is not None:
@@ -207,10 +203,10 @@ class Client:
         self._size += len(news.plain)
         self._news.set()
 
-    async def more(self, wire: Wire | None = None) -> bytes:
-        """Everything that waits; when there is nothing, as soon as there is something that must wait.
+    async def more(self, wire: PeerConnection | None = None) -> bytes:
+        """What waits for the client; when there is nothing, as soon as there is something that must wait.
 
-        Until then what is new goes straight to the `wire`, for as long as its peer takes it.
+        Until then what is new is written straight to the `wire`, for as long as its client reads it.
         """
         while not self._waiting:
             self._wire = wire
@@ -219,7 +215,7 @@ class Client:
         return self.rest()
 
     def rest(self) -> bytes:
-        """Everything that waits at this moment."""
+        """What waits for the client at this moment."""
         self._wire = None
         found = b"".join(self._waiting)
         self._waiting.clear()
@@ -228,7 +224,7 @@ class Client:
 
 
 class Hub:
-    """Follows the journal and tells everybody. `run` does so until it is cancelled."""
+    """Follows the journal and sends events to all clients. `run` does so until it is cancelled."""
 
     def __init__(self, gen: GenCode) -> None:
         self._gen = gen
@@ -237,34 +233,33 @@ class Hub:
         self._greeted = time.monotonic()
         self._global_log = gen.history.log
         self._changes = gen.history.changes
-        self.parents = Parents(gen)
+        self.parents = TaskParents(gen)
         self.states = TaskStates(gen)
-        self._clients: set[Client] = set()
-        self._pending: list[Piece] = []
+        self._clients: set[StreamClient] = set()
+        self._pending: list[StreamItem] = []
         self._recent: deque[LogPosition] = deque(maxlen=REMEMBERED)
         self._told: dict[str, int] = {}
         self._announced: dict[str, int] = {}
         self._news = asyncio.Event()
         self._reading = asyncio.Lock()
         self.notable: asyncio.Queue[Event] = asyncio.Queue(1000)
-        """The ends of tasks and of background commands, and what was said without calls, for whoever looks
-        after conversations."""
+        """Ends of tasks and commands, and final replies: what may continue a conversation."""
         self.missed = False
-        """Whether more of those came than could be kept."""
+        """Whether more of those came than fit."""
 
     @property
     def cursor(self) -> Cursor:
-        """The place that everybody was told of, as an id."""
+        """The id of the last event that was sent."""
         return cursor_of(self.mark)
 
     @property
     def mark(self) -> LogPosition | None:
-        """The last fact that everybody was told of."""
+        """The position of the last event that was sent."""
         return self._recent[-1] if self._recent else None
 
     @property
     def watched(self) -> bool:
-        """Whether anybody hears of all tasks."""
+        """Whether a stream of all tasks is open."""
         return any(not client.task for client in self._clients)
 
     def __len__(self) -> int:
@@ -278,32 +273,32 @@ class Hub:
             self._recent.append(last)
 
     async def run(self) -> None:
-        """Tell everybody what is new."""
+        """Send what is new until cancelled."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._hear())
             group.create_task(self._watch())
             group.create_task(self._follow())
             group.create_task(self._tell_states())
 
-    def join(self, task: str = "", *, brief: bool = False, states: bool = False) -> Client:
+    def join(self, task: str = "", *, brief: bool = False, states: bool = False) -> StreamClient:
         """A client that hears everything after `mark`; it has to leave."""
         self._flush()
-        client = Client(task, brief=brief, states=states)
+        client = StreamClient(task, brief=brief, states=states)
         self._clients.add(client)
         return client
 
-    def leave(self, client: Client) -> None:
-        """Nobody listens there any more."""
+    def leave(self, client: StreamClient) -> None:
+        """Remove a client."""
         self._clients.discard(client)
 
     async def settle(self) -> None:
-        """Tell everybody what is written by now."""
+        """Send everything that is written by now."""
         while await self._read():
             pass
         self._flush()
 
     async def reach(self, place: int) -> bool:
-        """Tell everybody what is written up to a place, which another server may have told of already."""
+        """Read up to a position that another server has already sent; whether that worked in time."""
         until = time.monotonic() + REACH_SECONDS
         while self.mark is None or self.mark.place < place:
             await self._read()
@@ -313,18 +308,18 @@ class Hub:
         return True
 
     def close(self) -> None:
-        """Let go of everybody: the server ends."""
+        """Close all streams: the server shuts down."""
         self._flush()
         for client in self._clients:
             client.dropped.set()
 
     def say(self, kind: str, told: dict[str, object]) -> None:
-        """Tell everybody who hears of all tasks something that is no fact of a task."""
-        self._pending.append(Piece("", None, made=notice(kind, told)))
+        """Send a notice to the streams of all tasks."""
+        self._pending.append(StreamItem("", None, made=notice(kind, told)))
         self._news.set()
 
     async def pass_on(self, event: Event) -> None:
-        """Tell everybody something passing of a task that another process runs."""
+        """Send a passing event of a task that another process runs."""
         await self._take(event)
         self._news.set()
 
@@ -346,12 +341,12 @@ class Hub:
             listener.close()
 
     async def _watch(self) -> None:
-        """Notice what is written by other processes."""
+        """Notice what other processes write."""
         async for _ in self._changes.looks():
             self._news.set()
 
     async def _follow(self) -> None:
-        """Read what was written, by whichever process, and tell it together with the rest."""
+        """Read what was written, by whichever process, and send it in batches."""
         while True:
             with suppress(TimeoutError):
                 async with asyncio.timeout(HELD_SECONDS if self._held else ALIVE_SECONDS):
@@ -370,7 +365,7 @@ class Hub:
             await asyncio.sleep(min(max(BATCH_SECONDS, self._cost * REST), LONGEST_BATCH))
 
     def _greet(self) -> None:
-        """Say something to everybody now and then, so that a connection that is gone is noticed."""
+        """Send a comment now and then, so that a broken connection is noticed."""
         now = time.monotonic()
         if now - self._greeted > ALIVE_SECONDS:
             self._greeted = now
@@ -378,7 +373,7 @@ class Hub:
                 client.offer(ALIVE_FRAMED)
 
     async def _read(self) -> bool:
-        """Take in some facts that were written since; whether there may be more."""
+        """Read some events that were written since; whether there may be more."""
         async with self._reading:
             return await self._read_on()
 
@@ -402,11 +397,11 @@ class Hub:
         return len(found) > 1
 
     async def _take(self, event: Event) -> None:
-        self._pending.append(Piece(event.task, event, await self.parents.of(event)))
+        self._pending.append(StreamItem(event.task, event, await self.parents.of(event)))
         self.states.hear(event)
 
     async def _tell_states(self) -> None:
-        """Tell what the tasks are now that have changed, to those who want that."""
+        """Send the states of tasks that have changed, to the clients that want them."""
         while True:
             await asyncio.sleep(STATE_SECONDS)
             if not any(client.states for client in self._clients):
@@ -414,7 +409,9 @@ class Hub:
                 continue
             try:
                 for state in await self.states.changed():
-                    self._pending.append(Piece(state.agent_id, None, made=state_frame(state), is_state=True))
+                    self._pending.append(
+                        StreamItem(state.agent_id, None, made=state_frame(state), is_state=True)
+                    )
                     self._news.set()
             except StoreTrouble as trouble:
                 log.warning("the states of tasks could not be read: %s", trouble)
@@ -446,7 +443,7 @@ class Hub:
         self.notable.put_nowait(event)
 
     async def _find_again(self) -> None:
-        """Tasks were deleted, or the file was rearranged: go on after the last told fact that is there."""
+        """Tasks were deleted, or the file rearranged: continue after the last sent event that is there."""
         while self._recent:
             mark = self._recent.pop()
             if (now := await self._global_log.mark(mark.task, mark.seq)) is not None:
@@ -454,7 +451,7 @@ class Hub:
                 return
         await self.start()
         made = notice("StreamReset", {"cursor": str(self.cursor)})
-        self._pending.append(Piece("", None, made=made, everybody=True))
+        self._pending.append(StreamItem("", None, made=made, everybody=True))
 
     def _flush(self) -> None:
         pieces, self._pending = self._pending, []
@@ -462,7 +459,7 @@ class Hub:
             return
         began = time.thread_time()
         for_all = [piece for piece in pieces if piece.everybody]
-        by_task: defaultdict[str, list[Piece]] = defaultdict(list)
+        by_task: defaultdict[str, list[StreamItem]] = defaultdict(list)
         for piece in pieces:
             if piece.task:
                 by_task[piece.task].append(piece)
@@ -484,9 +481,9 @@ def state_frame(state: TaskState) -> bytes:
 
 
 def cursor_of(mark: LogPosition | None) -> Cursor:
-    """A place as clients speak of it."""
+    """A position as the id of an event."""
     return Cursor() if mark is None else Cursor(mark.task, mark.seq)
 
 
-def _together(pieces: Sequence[Piece], brief: bool) -> Framed | None:
+def _together(pieces: Sequence[StreamItem], brief: bool) -> Framed | None:
     return framed(b"".join([piece.frame(brief) for piece in pieces])) if pieces else None

@@ -5,6 +5,7 @@ hundreds of streams at once is framed once and written to their sockets, past th
 """
 
 import asyncio
+import errno
 import ipaddress
 import socket
 from collections.abc import Generator
@@ -18,16 +19,16 @@ from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from gencode.core.errors import UserMistake
-from gencode.interfaces.http.guard import Guard, Keys
+from gencode.interfaces.http.guard import AccessTokens, Guard
 from gencode.interfaces.render.plain_text import note
 
 HEAD_SECONDS = 10.0
 STUCK_SECONDS = 60.0
-"""So long a peer may take nothing of what waits for it."""
+"""A client that reads nothing for so long is disconnected."""
 MOST_AT_ONCE = 65_536
-"""So many bytes are handed to a connection before it is asked whether its peer takes more."""
+"""The bytes that are written before it is checked whether the client reads them."""
 WIRE = "wire"
-"""Under this name the state of a request holds the way to its peer."""
+"""The key of the connection in the state of a request."""
 
 
 class Framed(NamedTuple):
@@ -42,29 +43,29 @@ def framed(frames: bytes) -> Framed:
     return Framed(frames, b"%x\r\n%b\r\n" % (len(frames), frames))
 
 
-class Wire:
-    """The way to one peer; only who has begun an answer without a length may use it, between its pieces."""
+class PeerConnection:
+    """Writes straight to one client; only for an answer without a length, between its chunks."""
 
     def __init__(self, transport: asyncio.WriteTransport, flow: FlowControl) -> None:
         self._transport = transport
         self._flow = flow
         self.chunked = True
-        """Whether the answer is sent in chunks; an old peer is sent bytes until the end."""
+        """Whether the answer has chunked encoding; an HTTP/1.0 client is sent bytes until the end."""
 
     def write(self, news: Framed) -> bool:
-        """Send at once; False when that is too much, the peer does not take any more now, or is gone."""
+        """Send at once; False when that is too much, or the client does not read now or is gone."""
         if len(news.chunk) > MOST_AT_ONCE or self._flow.write_paused or self._transport.is_closing():
             return False
         self._transport.write(news.chunk if self.chunked else news.plain)
         return True
 
     def cut(self) -> None:
-        """Let go of a peer at once, with whatever waits for it."""
+        """Disconnect a client at once, with whatever waits for it."""
         self._transport.abort()
 
 
-class Impatient(H11Protocol):
-    """uvicorn's protocol, which itself only bounds the time between requests."""
+class TimeoutProtocol(H11Protocol):
+    """uvicorn's HTTP protocol with timeouts for request heads and for clients that do not read."""
 
     _late: asyncio.TimerHandle | None = None
     _stuck: asyncio.TimerHandle | None = None
@@ -72,7 +73,7 @@ class Impatient(H11Protocol):
     def connection_made(self, transport: Any) -> None:
         """Expect the head of a request from now on."""
         super().connection_made(transport)
-        self.app_state = {**self.app_state, WIRE: Wire(transport, self.flow)}
+        self.app_state = {**self.app_state, WIRE: PeerConnection(transport, self.flow)}
         self._expect()
 
     def data_received(self, data: bytes) -> None:
@@ -130,25 +131,25 @@ LARGEST_HEAD = 32_768
 MOST_CONNECTIONS = 1000
 KEEP_ALIVE_SECONDS = 15
 SEND_ROOM = 262_144
-"""So many bytes the machine keeps for a peer that does not read."""
+"""The send buffer of the kernel for each client, in bytes."""
 EXPOSED = (
-    "This listens on {host}: everybody who can reach this machine there and has a token can see what your "
-    "agents see, and act as that token says. Nothing is encrypted on the way, not even the token; where "
-    "others share the network, put a proxy with TLS before it. It is asked for under an address of this "
-    "machine in numbers; for a name add --allow-host NAME."
+    "Listening on {host}: anybody who can reach this address and has a token can see what your agents see "
+    "and use the rights of that token. Traffic, including the token, is not encrypted: on a shared network "
+    "put a TLS proxy in front. Clients use a numeric address of this machine; allow a host name with "
+    "--allow-host NAME."
 )
 
 
-class Wish(Struct, frozen=True):
-    """Where to listen, under which other names, and with which tokens."""
+class ListenOptions(Struct, frozen=True):
+    """Address, port, further host names, and tokens of a server."""
 
-    keys: Keys
+    keys: AccessTokens
     host: str = LOOPBACK
     port: int = 0
     names: tuple[str, ...] = ()
 
     def hosts(self, port: int) -> list[str]:
-        """What a peer may call the server that got this port."""
+        """The hosts that clients may name, with the port that the server got."""
         own = [LOOPBACK, "localhost", "[::1]"]
         if not ipaddress.ip_address(self.host).is_unspecified:
             own.append(_bracketed(self.host))
@@ -156,31 +157,31 @@ class Wish(Struct, frozen=True):
         return [*at_port, *self.names]  # a proxy may stand before it, at the usual port
 
     def url(self, port: int) -> str:
-        """Where somebody on this machine finds it."""
+        """The URL on this machine."""
         host = LOOPBACK if ipaddress.ip_address(self.host).is_unspecified else self.host
         return f"http://{_bracketed(host)}:{port}"
 
     def warn(self) -> None:
-        """Say what it means that others can reach it, if they can."""
+        """Print a warning if other machines can reach the server."""
         if not ipaddress.ip_address(self.host).is_loopback:
             note(EXPOSED.format(host=self.host))
 
 
-class Server(uvicorn.Server):
-    """uvicorn without its own idea of signals."""
+class UvicornServer(uvicorn.Server):
+    """uvicorn without its signal handlers."""
 
     @contextmanager
     def capture_signals(self) -> Generator[None, None, None]:
-        """Leave the signals to us."""
+        """Do not capture signals."""
         yield
 
 
-def server_of(app: Guard, goodbye_seconds: int) -> Server:
-    """A server that lets nobody have more than their share; `goodbye_seconds` its peers get at its end."""
-    return Server(
+def server_of(app: Guard, goodbye_seconds: int) -> UvicornServer:
+    """A uvicorn server with limits; its clients get `goodbye_seconds` when it shuts down."""
+    return UvicornServer(
         uvicorn.Config(
             app,
-            http=Impatient,
+            http=TimeoutProtocol,
             ws="none",
             lifespan="off",
             log_config=None,
@@ -198,11 +199,11 @@ def server_of(app: Guard, goodbye_seconds: int) -> Server:
 
 @contextmanager
 def listening(host: str, port: int) -> Generator[socket.socket, None, None]:
-    """A socket that listens; UserMistake when the address cannot be had."""
+    """A listening socket; UserMistake when that is not possible."""
     try:
         kind = socket.AF_INET6 if ipaddress.ip_address(host).version == 6 else socket.AF_INET
     except ValueError:
-        raise UserMistake(f"{host!r} is no address; write it as numbers, such as 127.0.0.1.") from None
+        raise UserMistake(f"{host!r} is not an IP address. Use numbers, such as 127.0.0.1.") from None
     with socket.socket(kind, socket.SOCK_STREAM) as sock:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_ROOM)
@@ -210,11 +211,21 @@ def listening(host: str, port: int) -> Generator[socket.socket, None, None]:
             sock.bind((host, port))
             sock.listen(256)
         except OSError as error:
-            raise UserMistake(
-                f"Port {port} of {host} cannot be had: {error.strerror}; choose another with --port."
-            ) from None
+            raise UserMistake(_not_listening(host, port, error)) from None
         sock.setblocking(False)
         yield sock
+
+
+def _not_listening(host: str, port: int, error: OSError) -> str:
+    match error.errno:
+        case errno.EADDRINUSE:
+            return f"Port {port} is already in use. Choose another with --port."
+        case errno.EACCES:
+            return f"Port {port} needs administrator rights. Choose one above 1023 with --port."
+        case errno.EADDRNOTAVAIL:
+            return f"{host} is not an address of this machine."
+        case _:
+            return f"Cannot listen on port {port} of {host}: {error.strerror}. Choose another with --port."
 
 
 def _bracketed(host: str) -> str:

@@ -1,4 +1,4 @@
-"""The document that says what can be asked: OpenAPI 3.1, made from the endpoints themselves."""
+"""The OpenAPI 3.1 document, made from the table of endpoints."""
 
 import re
 from collections.abc import Sequence
@@ -18,12 +18,12 @@ from gencode.interfaces.http.task_states import TaskState
 _REFERENCE = "#/components/schemas/{name}"
 _SPELLED = ("Created", "StatusChanged", "Progress", "Completed", "Failed", "Cancelled")
 REFUSALS = {
-    "400": "What was asked cannot be read, or cannot be done as things are",
-    "401": "No token, or a wrong one",
-    "403": "The token does not carry the right, or the request comes from elsewhere",
-    "404": "It is not there",
-    "409": "It does not fit what is there: a task is at work or has ended, several have such an id",
-    "default": "It could not be done",
+    "400": "The request is not valid, or not possible here",
+    "401": "The token is missing or not valid",
+    "403": "The token does not have the right, or the request comes from another origin",
+    "404": "Not found",
+    "409": "Conflict: the task is running or has finished, or several ids begin like this",
+    "default": "The request failed",
 }
 
 
@@ -31,11 +31,11 @@ _IN_PATHS: dict[str, dict[str, Any]] = {
     "channel": {"pattern": "^[A-Za-z0-9][A-Za-z0-9_-]{0,39}$"},
     "chat": {"maxLength": LONGEST_CHAT, "pattern": "\\S"},
 }
-"""What is demanded of names in paths, besides that they are there."""
+"""The constraints on path parameters."""
 
 
 class Error(Struct, frozen=True):
-    """Why something was not done, in one sentence."""
+    """Why a request failed, in one sentence."""
 
     error: str
 
@@ -43,7 +43,7 @@ class Error(Struct, frozen=True):
 class StreamEvent(Struct, frozen=True):
     """One event of a stream, as `data`; its `type` is the name of the frame.
 
-    A durable one has a number in its task, and the id `task:seq`; a passing one has neither.
+    A durable event has a number in its task, and the id `task:seq`; a passing one has neither.
     """
 
     type: str
@@ -63,7 +63,7 @@ class StateEvent(Struct, frozen=True):
 
 
 def event_types() -> list[str]:
-    """The names of everything that comes over a stream."""
+    """The names of all events of streams."""
     facts: tuple[type, ...] = AnyFact.__args__
     told = {fact.__name__ for fact in facts} - {"TaskCreated", "TaskStarted", "TaskEnded"}
     told -= {each.__name__ for each in (events.TextArrived, events.ThinkingArrived, events.ProgressMade)}
@@ -89,7 +89,7 @@ def document(endpoints: Sequence[Endpoint]) -> dict[str, Any]:
         "info": {
             "title": "GenCode",
             "version": __version__,
-            "description": "Agents at work: start, watch, steer, answer and stop them.",
+            "description": "Start, watch, steer, approve and stop agents.",
         },
         "security": [{"bearer": []}, {"cookie": []}],
         "paths": paths,
@@ -152,7 +152,7 @@ def _query_parameters(endpoint: Endpoint) -> list[dict[str, Any]]:
 
 
 def _without_null(field: dict[str, Any]) -> dict[str, Any]:
-    """What can stand in a URL; what is not said is left out there."""
+    """The schema of a query parameter, which is left out instead of null."""
     kinds = [each for each in field.get("anyOf", ()) if each != {"type": "null"}]
     rest = {name: value for name, value in field.items() if name != "anyOf" and value is not None}
     return {**rest, **kinds[0]} if len(kinds) == 1 else rest if not kinds else {**rest, "anyOf": kinds}

@@ -1,4 +1,4 @@
-"""Endpoints of the server: the questions that wait for a person, and the answers."""
+"""Endpoints for pending questions and their answers."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -9,13 +9,13 @@ from gencode.core.errors import UserMistake
 from gencode.core.ids import stamp
 from gencode.core.questions import RUNS_COMMANDS, Answer, Inquiry, Reach, check_answer, reaches_of
 from gencode.core.rules import Decision
-from gencode.interfaces.http.endpoints import Asked, Name, Nothing, Site, Text, endpoint
-from gencode.interfaces.http.guard import Refused
+from gencode.interfaces.http.endpoints import ApiRequest, Name, Nothing, ServerContext, Text, endpoint
+from gencode.interfaces.http.guard import HttpRefusal
 from gencode.questions.question_desk import PendingQuestion
 
 GONE = (
-    "This question waits no more: it was answered, or its agent has ended. Your answer does not count; "
-    "GET /api/questions has those that wait."
+    "This question is no longer pending: it was answered, or its agent has finished. The answer was not "
+    "used. GET /api/questions lists pending questions."
 )
 
 
@@ -48,14 +48,14 @@ class OpenQuestion(Struct, frozen=True):
     until: str
 
 
-class OpenQuestions(Struct, frozen=True):
-    """The questions that wait, the oldest first."""
+class QuestionsPage(Struct, frozen=True):
+    """The pending questions, the oldest first."""
 
     questions: list[OpenQuestion]
 
 
 class NewAnswer(Struct, frozen=True, forbid_unknown_fields=True):
-    """Yes or no, how far a yes reaches, whether a command may use the network; `words` answer inquiries."""
+    """Approve or decline, for how long, with or without the network; `words` answer inquiries."""
 
     allow: bool
     reach: Reach = "call"
@@ -64,29 +64,33 @@ class NewAnswer(Struct, frozen=True, forbid_unknown_fields=True):
     words: list[Text] = []
 
 
-class Answered(Struct, frozen=True):
+class AnsweredQuestion(Struct, frozen=True):
     """The question that was answered."""
 
     number: int
 
 
-@endpoint("GET /api/questions", "view", "The questions that wait for a person", answer=OpenQuestions)
-async def list_questions(site: Site, asked: Asked[Nothing, Nothing]) -> OpenQuestions:
-    return OpenQuestions([_open(each) for each in site.desk.waiting()])
+@endpoint("GET /api/questions", "view", "List pending questions", answer=QuestionsPage)
+async def list_questions(context: ServerContext, request: ApiRequest[Nothing, Nothing]) -> QuestionsPage:
+    return QuestionsPage([_open(each) for each in context.desk.waiting()])
 
 
-@endpoint("POST /api/questions/{number}", "answer", "Answer a question", body=NewAnswer, answer=Answered)
-async def answer_question(site: Site, asked: Asked[Nothing, NewAnswer]) -> Answered:
-    said = asked.body
-    waiting = _waiting(site, asked.path["number"])
+@endpoint(
+    "POST /api/questions/{number}", "answer", "Answer a question", body=NewAnswer, answer=AnsweredQuestion
+)
+async def answer_question(
+    context: ServerContext, request: ApiRequest[Nothing, NewAnswer]
+) -> AnsweredQuestion:
+    said = request.body
+    waiting = _waiting(context, request.path["number"])
     words = tuple(said.words)
     answer = Answer(said.allow, said.reach, said.why, network=said.network, words=words)
     check_answer(waiting.question, answer)
     try:
-        await site.desk.answer(waiting.number, answer)
+        await context.desk.answer(waiting.number, answer)
     except UserMistake:
-        raise Refused(404, GONE) from None  # somebody else was quicker, here or in another process
-    return Answered(waiting.number)
+        raise HttpRefusal(404, GONE) from None  # somebody else was quicker, here or in another process
+    return AnsweredQuestion(waiting.number)
 
 
 def _open(waiting: PendingQuestion) -> OpenQuestion:
@@ -115,12 +119,12 @@ def _stamped(moment: float) -> str:
     return stamp(datetime.fromtimestamp(moment, UTC))
 
 
-def _waiting(site: Site, number: str) -> PendingQuestion:
-    """The question of this number; one that was answered, or that an earlier server asked, is gone."""
-    for each in site.desk.waiting():
+def _waiting(context: ServerContext, number: str) -> PendingQuestion:
+    """The pending question with this number; 404 for one that was answered or is of an earlier server."""
+    for each in context.desk.waiting():
         if str(each.number) == number:
             return each
-    raise Refused(404, GONE)
+    raise HttpRefusal(404, GONE)
 
 
 ENDPOINTS = (list_questions, answer_question)

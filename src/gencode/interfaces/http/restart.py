@@ -26,14 +26,14 @@ from gencode.tasks.resume import trailing_notices
 _MODE = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-class Turn:
-    """A file that at most one process holds; what a dead one held is free."""
+class LeaderLock:
+    """A lock file that one process holds at a time; a dead process holds none."""
 
     def __init__(self, handle: int) -> None:
         self._handle = handle
 
-    def taken(self) -> bool:
-        """Try to hold it; whether it is held here now."""
+    def acquire(self) -> bool:
+        """Try to get the lock; whether this process has it now."""
         try:
             fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -41,63 +41,63 @@ class Turn:
         return True
 
 
-def lock_of(work: str, folder: Path) -> Path:
-    """The file of some work that is done for one folder; servers of other folders do theirs."""
+def lock_path(work: str, folder: Path) -> Path:
+    """The lock file of some work for one folder."""
     return gen_home() / f"{work}-{sha256(os.fsencode(folder)).hexdigest()[:16]}.lock"
 
 
 @contextmanager
-def turn_at(path: Path) -> Generator[Turn, None, None]:
-    """The file of some work, which is let go of at the end."""
+def leader_lock(path: Path) -> Generator[LeaderLock, None, None]:
+    """A lock file, which is released at the end."""
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         handle = os.open(path, _MODE, 0o600)
     except OSError as error:
         raise UserMistake(f"{path} cannot be written: {error.strerror}.") from None
     try:
-        yield Turn(handle)
+        yield LeaderLock(handle)
     finally:
         os.close(handle)
 
 
 log = logging.getLogger(__name__)
 
-SHUT_DOWN = StopCause(EndReason.SHUT_DOWN, "the server was shut down; it goes on when one runs again")
-SENDER_GOES_ON = StopCause(
-    EndReason.PARENT_STOPPED, "the server was shut down; whoever sent it goes on when one runs again"
+SHUT_DOWN = StopCause(EndReason.SHUT_DOWN, "the server was shut down; it resumes when a server runs again")
+PARENT_RESUMES = StopCause(
+    EndReason.PARENT_STOPPED, "the server was shut down; its parent resumes when a server runs again"
 )
-GO_ON = UserMessage(
-    "The server was shut down while you were at work, and runs again. Go on where you were.",
+RESUME_NOTICE = UserMessage(
+    "The server was shut down while you were working, and is running again. Continue where you left off.",
     sender="system",
     notice=SystemNotice(NoticeKind.RESTARTED),
 )
-NOT_OLDER = timedelta(days=7)
+OLDEST = timedelta(days=7)
 
 
-async def go_on(gen: GenCode, lock: Path) -> list[Task]:
-    """Go on with everything of this folder that a shutdown cut; what that was.
+async def resume_all(gen: GenCode, lock: Path) -> list[Task]:
+    """Resume every task of this folder that a shutdown stopped; which those are.
 
-    An agent that somebody waited for is left to its sender, who was told that it was cut.
+    A subagent that its parent waited for is left to its parent, which knows that it was stopped.
     """
-    with turn_at(lock) as turn:
-        if not turn.taken():
+    with leader_lock(lock) as leadership:
+        if not leadership.acquire():
             return []  # another server is doing just that
         query = TaskQuery(
             cwd=str(gen.workspace.cwd),
             statuses=(Status.CANCELLED,),
-            ended_after=stamp(datetime.now(UTC) - NOT_OLDER),
+            ended_after=stamp(datetime.now(UTC) - OLDEST),
         )
         cut = [task for task in await gen.history.tasks(query) if task.end.reason is EndReason.SHUT_DOWN]
         free = [task for task in cut if not _is_waited_for(task)]
         # In the line they stood in; conversations last, so that they expect what they had sent.
         free.sort(key=lambda each: (each.conversation, restart_order(each)))
-        return [task for task in free if await _goes_on(gen, task)]
+        return [task for task in free if await _resumed(gen, task)]
 
 
 def shut_down(gen: GenCode) -> None:
-    """Stop everything that runs, and let each task say whether it goes on by itself."""
+    """Stop everything that runs, and note for each task whether it resumes by itself."""
     for live in sorted(gen.running, key=lambda each: each.task.created.depth, reverse=True):
-        live.stop.stop(SENDER_GOES_ON if _is_waited_for(live.task) else SHUT_DOWN)
+        live.stop.stop(PARENT_RESUMES if _is_waited_for(live.task) else SHUT_DOWN)
     gen.running.stop(SHUT_DOWN)
 
 
@@ -105,19 +105,19 @@ def _is_waited_for(task: Task) -> bool:
     return task.parent is not None and not task.terms.background and not task.conversation
 
 
-async def _goes_on(gen: GenCode, task: Task) -> bool:
+async def _resumed(gen: GenCode, task: Task) -> bool:
     try:
         if await gen.history.task(task.id) != task:
             return False  # a server of another machine was quicker
         if task.conversation:
-            await gen.start_follow_up(task.id, task.agent, GO_ON)
+            await gen.start_follow_up(task.id, task.agent, RESUME_NOTICE)
             return True
         request = TaskRequest("", "", resume=task.id, background=task.terms.background)
         if not await _was_told(gen, task):
-            request = replace(request, prompt=GO_ON.text, notice=GO_ON.notice)
+            request = replace(request, prompt=RESUME_NOTICE.text, notice=RESUME_NOTICE.notice)
         await gen.start_resume(task.id, request)
     except GenCodeError as trouble:
-        log.warning("task %s could not go on: %s", task.id, trouble)
+        log.warning("task %s could not be resumed: %s", task.id, trouble)
         return False
     return True
 
@@ -125,4 +125,4 @@ async def _goes_on(gen: GenCode, task: Task) -> bool:
 async def _was_told(gen: GenCode, task: Task) -> bool:
     """Whether a task hears of a shutdown anyway, or need not: it had not begun, or has said nothing since."""
     known = trailing_notices(transcript_of(await gen.history.events(task.id)))
-    return task.run.started_at is None or GO_ON.notice in [each.notice for each in known]
+    return task.run.started_at is None or RESUME_NOTICE.notice in [each.notice for each in known]

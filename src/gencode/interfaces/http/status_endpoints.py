@@ -1,4 +1,4 @@
-"""Endpoints of the server: how it is, which models and tools there are, and what was spent."""
+"""Endpoints for health, models, tools, usage and the budget of conversations."""
 
 from collections import defaultdict
 from collections.abc import Iterable
@@ -17,13 +17,13 @@ from gencode.core.ids import stamp
 from gencode.core.messages import Usage
 from gencode.core.status import Status
 from gencode.interfaces.chat.model_info import ModelLine, main_model
-from gencode.interfaces.http.endpoints import Asked, Name, Nothing, Site, endpoint
+from gencode.interfaces.http.endpoints import ApiRequest, Name, Nothing, ServerContext, endpoint
 from gencode.interfaces.http.guard import RIGHTS, Right
-from gencode.interfaces.http.task_schemas import Bounds
+from gencode.interfaces.http.task_schemas import BudgetLimits
 
 
 class Health(Struct, frozen=True, rename="camel"):
-    """How the server is, and what whoever asks may do."""
+    """The state of the server, and the rights of the token."""
 
     status: str
     version: str
@@ -37,15 +37,15 @@ class Health(Struct, frozen=True, rename="camel"):
     cursor: str
 
 
-class Models(Struct, frozen=True):
-    """The model that leads conversations, and what every name stands for."""
+class ModelsPage(Struct, frozen=True):
+    """The model of the main agent, and what every model name stands for."""
 
     main: ModelLine
     models: list[ModelLine]
 
 
 class ToolLine(Struct, frozen=True, rename="camel"):
-    """One tool: what it may do, where it comes from, and what it takes."""
+    """A tool: its effect, source and parameters."""
 
     name: str
     aliases: list[str]
@@ -56,14 +56,14 @@ class ToolLine(Struct, frozen=True, rename="camel"):
     parameters: dict[str, Any]
 
 
-class Tools(Struct, frozen=True):
-    """Every tool there is."""
+class ToolsPage(Struct, frozen=True):
+    """All tools."""
 
     tools: list[ToolLine]
 
 
-class UsageWish(Struct, frozen=True, forbid_unknown_fields=True):
-    """Over how many hours back, in pieces of how many minutes; or what one task and all below it spent."""
+class UsageQuery(Struct, frozen=True, forbid_unknown_fields=True):
+    """The last hours, in periods of so many minutes; or one task with its subagents."""
 
     hours: Annotated[int, Meta(ge=1, le=24 * 31)] = 24
     minutes: Annotated[int, Meta(ge=1, le=1440)] = 10
@@ -71,8 +71,8 @@ class UsageWish(Struct, frozen=True, forbid_unknown_fields=True):
     task: Name | None = None
 
 
-class Piece(Struct, frozen=True):
-    """What the models of all agents used in a piece of time that began at `since`."""
+class UsagePeriod(Struct, frozen=True):
+    """What all agents used in a period that began at `since`."""
 
     since: str
     usage: Usage
@@ -86,12 +86,12 @@ class Spending(Struct, frozen=True):
 
     budget: Budget
     total: Usage
-    pieces: list[Piece]
+    pieces: list[UsagePeriod]
     tasks: dict[Status, int]
     spent: Spent | None = None
 
 
-class Allowed(Struct, frozen=True):
+class ConversationBudget(Struct, frozen=True):
     """What each conversation may spend from now on, and how long the server knows that.
 
     A conversation whose next turn has begun keeps its budget; settings bound those after a restart.
@@ -101,31 +101,33 @@ class Allowed(Struct, frozen=True):
     lasts: Literal["until the server ends"] = "until the server ends"
 
 
-@endpoint("GET /api/health", "view", "How the server is, and what this token may do", answer=Health)
-async def get_health(site: Site, asked: Asked[Nothing, Nothing]) -> Health:
-    gen = site.gen
+@endpoint("GET /api/health", "view", "Get the state of the server and the rights of the token", answer=Health)
+async def get_health(context: ServerContext, request: ApiRequest[Nothing, Nothing]) -> Health:
+    gen = context.gen
     return Health(
         status="ok",
         version=__version__,
         workspace=str(gen.workspace.cwd),
         trusted=gen.project.state,
         model=gen.model.name,
-        rights=[right for right in RIGHTS if right in asked.rights],
+        rights=[right for right in RIGHTS if right in request.rights],
         running=len(gen.running),
-        streams=len(site.hub),
-        questions=len(site.desk.waiting()),
-        cursor=str(site.hub.cursor),
+        streams=len(context.hub),
+        questions=len(context.desk.waiting()),
+        cursor=str(context.hub.cursor),
     )
 
 
-@endpoint("GET /api/models", "view", "The models, and how names resolve", answer=Models)
-async def list_models(site: Site, asked: Asked[Nothing, Nothing]) -> Models:
-    return Models(main_model(site.gen), [_model(site.gen, name) for name in site.gen.models.names()])
+@endpoint("GET /api/models", "view", "List models, and how names resolve", answer=ModelsPage)
+async def list_models(context: ServerContext, request: ApiRequest[Nothing, Nothing]) -> ModelsPage:
+    return ModelsPage(
+        main_model(context.gen), [_model(context.gen, name) for name in context.gen.models.names()]
+    )
 
 
-@endpoint("GET /api/tools", "view", "The tools", answer=Tools)
-async def list_tools(site: Site, asked: Asked[Nothing, Nothing]) -> Tools:
-    return Tools(
+@endpoint("GET /api/tools", "view", "List tools", answer=ToolsPage)
+async def list_tools(context: ServerContext, request: ApiRequest[Nothing, Nothing]) -> ToolsPage:
+    return ToolsPage(
         [
             ToolLine(
                 name=tool.name,
@@ -136,58 +138,62 @@ async def list_tools(site: Site, asked: Asked[Nothing, Nothing]) -> Tools:
                 description=tool.description,
                 parameters=tool.schema,
             )
-            for tool in site.gen.toolbox.values()
+            for tool in context.gen.toolbox.values()
         ]
     )
 
 
-@endpoint("GET /api/usage", "view", "What was spent, and what may be", query=UsageWish, answer=Spending)
-async def get_usage(site: Site, asked: Asked[UsageWish, Nothing]) -> Spending:
-    wish = asked.query
-    cwd = None if wish.all else str(site.gen.workspace.cwd)
-    since = stamp(datetime.now(UTC) - timedelta(hours=wish.hours))
-    pieces = _pieces(await site.gen.history.log.spent(since, cwd), wish.minutes * 60)
-    counts = await site.gen.history.log.counts(cwd)
-    task = None if wish.task is None else await site.gen.find(wish.task)
+@endpoint("GET /api/usage", "view", "Get usage over time, and the budget", query=UsageQuery, answer=Spending)
+async def get_usage(context: ServerContext, request: ApiRequest[UsageQuery, Nothing]) -> Spending:
+    wanted = request.query
+    cwd = None if wanted.all else str(context.gen.workspace.cwd)
+    since = stamp(datetime.now(UTC) - timedelta(hours=wanted.hours))
+    pieces = _pieces(await context.gen.history.log.spent(since, cwd), wanted.minutes * 60)
+    counts = await context.gen.history.log.counts(cwd)
+    task = None if wanted.task is None else await context.gen.find(wanted.task)
     return Spending(
-        budget=site.gen.budgets.default,
+        budget=context.gen.budgets.default,
         total=sum((piece.usage for piece in pieces), start=Usage()),
         pieces=pieces,
         tasks={status: counts.get(status, 0) for status in Status},
-        spent=None if task is None else await site.gen.history.spent(task.id),
+        spent=None if task is None else await context.gen.history.spent(task.id),
     )
 
 
 @endpoint(
     "PUT /api/budget",
     "act",
-    "Bound what each conversation may spend, also those at work, until the server ends",
-    body=Bounds,
-    answer=Allowed,
+    "Set the budget of every conversation, also of running ones, until the server stops",
+    body=BudgetLimits,
+    answer=ConversationBudget,
 )
-async def set_budget(site: Site, asked: Asked[Nothing, Bounds]) -> Allowed:
-    asked.needs("answer")
-    budget = asked.body.budget()
+async def set_budget(
+    context: ServerContext, request: ApiRequest[Nothing, BudgetLimits]
+) -> ConversationBudget:
+    request.needs("answer")
+    budget = request.body.budget()
     check_budget(budget)
-    await site.gen.budgets.set_all(budget)
-    return Allowed(budget)
+    await context.gen.budgets.set_all(budget)
+    return ConversationBudget(budget)
 
 
-def _pieces(minutes: Iterable[tuple[str, Usage]], seconds: int) -> list[Piece]:
-    """What was used minute by minute, in pieces of so many seconds."""
+def _pieces(minutes: Iterable[tuple[str, Usage]], seconds: int) -> list[UsagePeriod]:
+    """What was used per minute, in periods of so many seconds."""
     sums: defaultdict[int, Usage] = defaultdict(Usage)
     for minute, usage in minutes:
         with suppress(ValueError):  # a hand may have been in the file
             at = datetime.fromisoformat(f"{minute}:00+00:00")
             sums[int(at.timestamp()) // seconds * seconds] += usage
-    return [Piece(stamp(datetime.fromtimestamp(begun, UTC)), used) for begun, used in sorted(sums.items())]
+    return [
+        UsagePeriod(stamp(datetime.fromtimestamp(begun, UTC)), used) for begun, used in sorted(sums.items())
+    ]
 
 
 def _model(gen: GenCode, name: str) -> ModelLine:
-    """What a name stands for, if it stands for anything by itself."""
+    """What a model name stands for, if it stands for a model by itself."""
     about = gen.models.about(name.removesuffix("/MODEL")) if name.endswith("/MODEL") else ""
     if about or name in ("inherit", "scripted:FILE"):
-        return ModelLine(name, None, about or "stands for no model by itself")
+        return ModelLine(name, None, about or "is not a model by itself")
     try:
         model = gen.models.resolve(name).name
     except UserMistake as mistake:

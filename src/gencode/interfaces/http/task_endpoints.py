@@ -1,4 +1,4 @@
-"""Endpoints of the server: tasks as they are and were."""
+"""Endpoints for tasks: lists, states, transcripts, events and streams, and everything that acts on a task."""
 
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Sequence
@@ -14,44 +14,44 @@ from gencode.core.outcome import PAGE, Outcome
 from gencode.core.subsession_events import wire
 from gencode.core.task import Task, replay
 from gencode.interfaces.chat.task_controls import INTERRUPTED, STOPPED
-from gencode.interfaces.http.endpoints import Asked, B, Endpoint, Nothing, Q, Site, endpoint
+from gencode.interfaces.http.endpoints import ApiRequest, B, Endpoint, Nothing, Q, ServerContext, endpoint
 from gencode.interfaces.http.event_stream import EventStream
-from gencode.interfaces.http.guard import Refused, Right
+from gencode.interfaces.http.guard import HttpRefusal, Right
 from gencode.interfaces.http.hub import Cursor, cursor_of, read_cursor
 from gencode.interfaces.http.task_schemas import (
-    AllFacts,
-    AllWindow,
-    AsOf,
-    Bounds,
-    Budgeted,
+    ActionQuery,
+    AffectedTasks,
+    AllEventsPage,
+    AllEventsQuery,
+    BudgetLimits,
+    BudgetReport,
     Compared,
-    Copy,
-    Cut,
-    End,
-    Excerpt,
-    Facts,
-    Family,
-    Hits,
+    EventPage,
+    EventQuery,
+    ForkRequest,
     InterruptedTask,
-    More,
-    NewTask,
-    OutputWish,
-    Replay,
-    Replaying,
-    Said,
+    InterruptRequest,
+    MessageRequest,
+    OutputQuery,
+    ReplayedTask,
+    ReplayQuery,
+    ResumeRequest,
+    StartRequest,
     StateFilter,
     StatePage,
     SteeredTask,
-    StopAction,
     StoppedTask,
-    StreamWish,
+    StopRequest,
+    StreamQuery,
+    TaskAt,
     TaskFilter,
     TaskOutput,
     TaskPage,
+    TaskSubtree,
     TaskTranscript,
     TimesFilter,
     TimesPage,
-    Window,
+    TranscriptQuery,
     widened,
 )
 from gencode.interfaces.http.task_states import as_others_see
@@ -71,41 +71,41 @@ def about_task(
     query: type[Q] = Nothing,
     body: type[B] | None = None,
     status: int = 200,
-) -> Callable[[Callable[[Site, Task, Asked[Q, B]], Awaitable[object]]], Endpoint]:
-    """Make an endpoint of a function that takes the task of its path; `what` is its method and last word."""
+) -> Callable[[Callable[[ServerContext, Task, ApiRequest[Q, B]], Awaitable[object]]], Endpoint]:
+    """Make an endpoint of a function that takes the task of its path; `what` is method and last segment."""
     method, _, verb = what.partition(" ")
     path = f"{method} /api/tasks/{{id}}{f'/{verb}' if verb else ''}"
 
-    def made(call: Callable[[Site, Task, Asked[Q, B]], Awaitable[object]]) -> Endpoint:
+    def made(call: Callable[[ServerContext, Task, ApiRequest[Q, B]], Awaitable[object]]) -> Endpoint:
         @wraps(call)
-        async def called(site: Site, asked: Asked[Q, B]) -> object:
-            return await call(site, await site.gen.find(asked.path["id"]), asked)
+        async def called(context: ServerContext, request: ApiRequest[Q, B]) -> object:
+            return await call(context, await context.gen.find(request.path["id"]), request)
 
         return endpoint(path, right, says, answer=answer, query=query, body=body, status=status)(called)
 
     return made
 
 
-async def page_of(site: Site, query: TaskQuery, limit: int) -> tuple[list[Outcome], str | None]:
-    """The newest tasks that match, newest first, and the one before which the next page begins."""
-    page, following = await tasks_on(site, query, limit)
-    return await site.gen.history.outcomes(page), following
+async def page_of(context: ServerContext, query: TaskQuery, limit: int) -> tuple[list[Outcome], str | None]:
+    """A page of matching tasks, newest first, and the id before which the next page begins."""
+    page, following = await tasks_on(context, query, limit)
+    return await context.gen.history.outcomes(page), following
 
 
-async def tasks_on(site: Site, query: TaskQuery, limit: int) -> tuple[list[Task], str | None]:
-    """The same as they were folded."""
-    tasks = await site.gen.history.tasks(replace(query, limit=limit + 1))
+async def tasks_on(context: ServerContext, query: TaskQuery, limit: int) -> tuple[list[Task], str | None]:
+    """The same as folded tasks."""
+    tasks = await context.gen.history.tasks(replace(query, limit=limit + 1))
     page = tasks[::-1][:limit]
     return page, page[-1].id if len(tasks) > limit else None
 
 
-async def below(site: Site, root: Task) -> tuple[list[Task], int]:
-    """A task and everything below it, up to so many, and how many more there are at least."""
+async def below(context: ServerContext, root: Task) -> tuple[list[Task], int]:
+    """A task and its subagents, up to a limit, and at least how many more there are."""
     family = {root.id: root}
     waiting = [root.id]
     more = 0
     while waiting:
-        for child in await site.gen.history.tasks(TaskQuery(parent=waiting.pop(0))):
+        for child in await context.gen.history.tasks(TaskQuery(parent=waiting.pop(0))):
             if child.id in family:
                 continue
             if len(family) >= MOST_IN_TREE:
@@ -116,334 +116,366 @@ async def below(site: Site, root: Task) -> tuple[list[Task], int]:
     return list(family.values()), more
 
 
-@endpoint(
-    "GET /api/tasks", "view", "The tasks, newest first, a page at a time", query=TaskFilter, answer=TaskPage
-)
-async def list_tasks(site: Site, asked: Asked[TaskFilter, Nothing]) -> TaskPage:
-    wish = asked.query
-    cursor = str(site.hub.cursor)
+@endpoint("GET /api/tasks", "view", "List tasks, newest first", query=TaskFilter, answer=TaskPage)
+async def list_tasks(context: ServerContext, request: ApiRequest[TaskFilter, Nothing]) -> TaskPage:
+    wanted = request.query
+    cursor = str(context.hub.cursor)
     query = TaskQuery(
-        parent=wish.parent,
-        roots=wish.roots,
-        cwd=None if wish.all else str(site.gen.workspace.cwd),
-        agent=wish.agent,
-        conversations=wish.conversation,
-        statuses=wish.status,
-        before=wish.before,
+        parent=wanted.parent,
+        roots=wanted.roots,
+        cwd=None if wanted.all else str(context.gen.workspace.cwd),
+        agent=wanted.agent,
+        conversations=wanted.conversation,
+        statuses=wanted.status,
+        before=wanted.before,
     )
-    return TaskPage(*await page_of(site, query, wish.limit), cursor)
+    return TaskPage(*await page_of(context, query, wanted.limit), cursor)
 
 
 @endpoint(
     "GET /api/states",
     "view",
-    "The states of tasks, newest first, in the shape of the stream",
+    "List the states of tasks, newest first, in the shape of the stream",
     query=StateFilter,
     answer=StatePage,
 )
-async def list_states(site: Site, asked: Asked[StateFilter, Nothing]) -> StatePage:
-    wish = asked.query
-    cursor = str(site.hub.cursor)
+async def list_states(context: ServerContext, request: ApiRequest[StateFilter, Nothing]) -> StatePage:
+    wanted = request.query
+    cursor = str(context.hub.cursor)
     following: str | None = None
-    if wish.id:
-        tasks = [await site.gen.find(each) for each in wish.id]
+    if wanted.id:
+        tasks = [await context.gen.find(each) for each in wanted.id]
     else:
-        cwd = None if wish.all else str(site.gen.workspace.cwd)
-        tasks, following = await tasks_on(site, TaskQuery(cwd=cwd, before=wish.before), wish.limit)
-    seen = zip(tasks, await site.gen.history.outcomes(tasks), strict=True)
-    states = [as_others_see(site.hub.states.of(task), outcome) for task, outcome in seen]
+        cwd = None if wanted.all else str(context.gen.workspace.cwd)
+        tasks, following = await tasks_on(context, TaskQuery(cwd=cwd, before=wanted.before), wanted.limit)
+    seen = zip(tasks, await context.gen.history.outcomes(tasks), strict=True)
+    states = [as_others_see(context.hub.states.of(task), outcome) for task, outcome in seen]
     return StatePage(states, following, cursor)
 
 
 @endpoint(
     "GET /api/times",
     "view",
-    "When tasks were queued, worked, and waited for agents or for a person",
+    "List when tasks were queued, worked, and waited for agents or for a person",
     query=TimesFilter,
     answer=TimesPage,
 )
-async def list_times(site: Site, asked: Asked[TimesFilter, Nothing]) -> TimesPage:
-    tasks = [await site.gen.find(each) for each in asked.query.id]
+async def list_times(context: ServerContext, request: ApiRequest[TimesFilter, Nothing]) -> TimesPage:
+    tasks = [await context.gen.find(each) for each in request.query.id]
     sent: defaultdict[str, set[str]] = defaultdict(set)
     if tasks:
-        for child in await site.gen.history.tasks(TaskQuery(parents=tuple(task.id for task in tasks))):
+        for child in await context.gen.history.tasks(TaskQuery(parents=tuple(task.id for task in tasks))):
             sent[child.parent or ""].add(child.created.call or "")
     open_since: defaultdict[str, list[str]] = defaultdict(list)
-    for each in site.desk.waiting():
+    for each in context.desk.waiting():
         open_since[each.question.task].append(stamp(datetime.fromtimestamp(each.since, UTC)))
-    return TimesPage([await site.times.read(task.id, sent[task.id], open_since[task.id]) for task in tasks])
+    return TimesPage(
+        [await context.times.read(task.id, sent[task.id], open_since[task.id]) for task in tasks]
+    )
 
 
 @about_task(
     "GET",
     "view",
-    "One task, as it is or was after a fact; the beginning of its id is enough",
-    query=AsOf,
+    "Get a task, as it is or was after an event; the beginning of its id is enough",
+    query=TaskAt,
     answer=Outcome,
 )
-async def get_task(site: Site, task: Task, asked: Asked[AsOf, Nothing]) -> Outcome:
-    if asked.query.at is None:
-        return await site.gen.history.outcome(task)
-    found = await site.gen.history.events(task.id)
-    then = replay(event for event in found if (event.seq or 0) <= asked.query.at)
-    if then is None or then.seq != asked.query.at:
-        raise Refused(404, f"Task {task.id} has no fact {asked.query.at}; its last one is {task.seq}.")
-    return await site.gen.history.past_outcome(then)
+async def get_task(context: ServerContext, task: Task, request: ApiRequest[TaskAt, Nothing]) -> Outcome:
+    if request.query.at is None:
+        return await context.gen.history.outcome(task)
+    found = await context.gen.history.events(task.id)
+    then = replay(event for event in found if (event.seq or 0) <= request.query.at)
+    if then is None or then.seq != request.query.at:
+        raise HttpRefusal(404, f"Task {task.id} has no event {request.query.at}; its last one is {task.seq}.")
+    return await context.gen.history.past_outcome(then)
 
 
-@about_task("GET tree", "view", "A task and everything below it", answer=Family)
-async def get_tree(site: Site, task: Task, asked: Asked[Nothing, Nothing]) -> Family:
-    family, more = await below(site, task)
-    return Family(await site.gen.history.outcomes(family), more)
+@about_task("GET tree", "view", "Get a task and its subagents", answer=TaskSubtree)
+async def get_tree(context: ServerContext, task: Task, request: ApiRequest[Nothing, Nothing]) -> TaskSubtree:
+    family, more = await below(context, task)
+    return TaskSubtree(await context.gen.history.outcomes(family), more)
 
 
 @about_task(
     "GET output",
     "view",
-    "The result of a task, or one page of it, once it has ended or the time is up",
-    query=OutputWish,
+    "Get the result of a task, or one page of it; optionally wait for its end",
+    query=OutputQuery,
     answer=TaskOutput,
 )
-async def get_output(site: Site, task: Task, asked: Asked[OutputWish, Nothing]) -> TaskOutput:
-    wish = asked.query
-    task = await site.gen.history.ended(task.id, wish.timeout / 1000 if wish.block else 0)
-    outcome = await site.gen.history.outcome(task)
+async def get_output(
+    context: ServerContext, task: Task, request: ApiRequest[OutputQuery, Nothing]
+) -> TaskOutput:
+    wanted = request.query
+    task = await context.gen.history.ended(task.id, wanted.timeout / 1000 if wanted.block else 0)
+    outcome = await context.gen.history.outcome(task)
     pages = max(1, -(-len(outcome.result) // PAGE))
-    if wish.page is None:
+    if wanted.page is None:
         return widened(TaskOutput, outcome)
-    if wish.page > pages:
-        raise Refused(404, f"There is no page {wish.page}; the result has {pages}.")
-    part = outcome.result[(wish.page - 1) * PAGE : wish.page * PAGE]
-    return widened(TaskOutput, replace(outcome, result=part), page=wish.page, pages=pages)
+    if wanted.page > pages:
+        raise HttpRefusal(404, f"There is no page {wanted.page}; the result has {pages}.")
+    part = outcome.result[(wanted.page - 1) * PAGE : wanted.page * PAGE]
+    return widened(TaskOutput, replace(outcome, result=part), page=wanted.page, pages=pages)
 
 
 @about_task(
     "GET transcript",
     "view",
-    "A task with its messages and the gate's decisions about their calls, a part at a time",
-    query=Excerpt,
+    "Get the messages of a task and the decisions about their calls",
+    query=TranscriptQuery,
     answer=TaskTranscript,
 )
-async def get_transcript(site: Site, task: Task, asked: Asked[Excerpt, Nothing]) -> TaskTranscript:
-    wish = asked.query
-    shown = await site.gen.history.with_transcript(task)
+async def get_transcript(
+    context: ServerContext, task: Task, request: ApiRequest[TranscriptQuery, Nothing]
+) -> TaskTranscript:
+    wanted = request.query
+    shown = await context.gen.history.with_transcript(task)
     said: list[dict[str, Any]] = shown.transcript or []
-    start = max(len(said) - wish.limit, 0) if wish.start is None else wish.start
-    part = said[start : start + wish.limit]
+    start = max(len(said) - wanted.limit, 0) if wanted.start is None else wanted.start
+    part = said[start : start + wanted.limit]
     calls = {call["id"] for message in part for call in message.get("calls", ())}
     decided = [each for each in shown.decisions or [] if each["call"] in calls]
     outcome = replace(shown, transcript=part, decisions=decided)
     return widened(TaskTranscript, outcome, start=start, total=len(said))
 
 
-@about_task("GET events", "view", "The facts of a task, a part at a time", query=Window, answer=Facts)
-async def get_events(site: Site, task: Task, asked: Asked[Window, Nothing]) -> Facts:
-    wish = asked.query
-    if wish.after is not None and wish.before is not None:
-        raise UserMistake("Say either after or before, not both.")
-    if wish.before is not None:
-        facts = await site.gen.history.log.before(task.id, wish.before, wish.limit)
+@about_task("GET events", "view", "List the events of a task", query=EventQuery, answer=EventPage)
+async def get_events(
+    context: ServerContext, task: Task, request: ApiRequest[EventQuery, Nothing]
+) -> EventPage:
+    wanted = request.query
+    if wanted.after is not None and wanted.before is not None:
+        raise UserMistake("Use either after or before, not both.")
+    if wanted.before is not None:
+        facts = await context.gen.history.log.before(task.id, wanted.before, wanted.limit)
     else:
-        facts = await site.gen.history.log.of_task(task.id, wish.after or 0, most=wish.limit)
-    return Facts(await _told(site, facts), task.seq)
+        facts = await context.gen.history.log.of_task(task.id, wanted.after or 0, most=wanted.limit)
+    return EventPage(await _told(context, facts), task.seq)
 
 
 @about_task(
     "GET replay",
     "view",
-    "A task and everything below it again from the journal, without a model",
-    query=Replaying,
-    answer=Replay,
+    "Replay a task and its subagents from the journal, without a model",
+    query=ReplayQuery,
+    answer=ReplayedTask,
 )
-async def replay_task(site: Site, task: Task, asked: Asked[Replaying, Nothing]) -> Replay:
-    wish = asked.query
-    family, _ = await below(site, task)
-    played = await site.gen.history.replayed(family)
+async def replay_task(
+    context: ServerContext, task: Task, request: ApiRequest[ReplayQuery, Nothing]
+) -> ReplayedTask:
+    wanted = request.query
+    family, _ = await below(context, task)
+    played = await context.gen.history.replayed(family)
     parents = {each.id: each.parent for each in family}
-    part = played.events[wish.start : wish.start + wish.limit]
-    return Replay(
-        task=await site.gen.history.outcome(task),
+    part = played.events[wanted.start : wanted.start + wanted.limit]
+    return ReplayedTask(
+        task=await context.gen.history.outcome(task),
         events=[wire(event, parents[event.task]) for event in part],
         total=len(played.events),
         same=played.same,
-        compared=None if wish.against is None else await _compared(site, task, wish.against),
+        compared=None if wanted.against is None else await _compared(context, task, wanted.against),
     )
 
 
-async def _compared(site: Site, one: Task, against: str) -> Compared:
-    other = await site.gen.find(against)
-    found = await site.gen.difference(one.id, other.id)
+async def _compared(context: ServerContext, one: Task, against: str) -> Compared:
+    other = await context.gen.find(against)
+    found = await context.gen.difference(one.id, other.id)
     return Compared(other.id, found.same, found)
 
 
-@about_task("GET hits", "view", "What a verb would hit at this moment", query=StopAction, answer=Hits)
-async def get_hits(site: Site, task: Task, asked: Asked[StopAction, Nothing]) -> Hits:
-    verb = asked.query.verb
-    return Hits(await site.gen.hits(task.id, "stop" if verb == "abort" else verb))
+@about_task(
+    "GET hits",
+    "view",
+    "List the tasks that an action would affect now",
+    query=ActionQuery,
+    answer=AffectedTasks,
+)
+async def get_hits(
+    context: ServerContext, task: Task, request: ApiRequest[ActionQuery, Nothing]
+) -> AffectedTasks:
+    verb = request.query.verb
+    return AffectedTasks(await context.gen.hits(task.id, "stop" if verb == "abort" else verb))
 
 
 @about_task(
     "GET stream",
     "view",
-    "The facts of a task from its first one, or the one after Last-Event-ID, as they are written",
-    query=StreamWish,
+    "Stream the events of a task, from the first or after Last-Event-ID",
+    query=StreamQuery,
     answer=EventStream,
 )
-async def stream_task(site: Site, task: Task, asked: Asked[StreamWish, Nothing]) -> EventStream:
-    after = _begins(asked)
-    return _stream(site, asked, after, task.id)
+async def stream_task(
+    context: ServerContext, task: Task, request: ApiRequest[StreamQuery, Nothing]
+) -> EventStream:
+    after = _begins(request)
+    return _stream(context, request, after, task.id)
 
 
 @endpoint(
     "GET /api/stream",
     "view",
-    "The facts of all tasks from now on, or those after Last-Event-ID, as they are written",
-    query=StreamWish,
+    "Stream the events of all tasks, from now on or after Last-Event-ID",
+    query=StreamQuery,
     answer=EventStream,
 )
-async def stream_all(site: Site, asked: Asked[StreamWish, Nothing]) -> EventStream:
-    return _stream(site, asked, _begins(asked), "")
+async def stream_all(context: ServerContext, request: ApiRequest[StreamQuery, Nothing]) -> EventStream:
+    return _stream(context, request, _begins(request), "")
 
 
 @endpoint(
     "GET /api/events",
     "view",
-    "The facts of all tasks in the order of the commits, a part at a time",
-    query=AllWindow,
-    answer=AllFacts,
+    "List the events of all tasks in the order of the commits",
+    query=AllEventsQuery,
+    answer=AllEventsPage,
 )
-async def list_events(site: Site, asked: Asked[AllWindow, Nothing]) -> AllFacts:
-    wish = asked.query
-    if wish.after is None:
-        return AllFacts([], str(site.hub.cursor), False)
-    cursor = _cursor(wish.after)
-    global_log = site.gen.history.log
+async def list_events(context: ServerContext, request: ApiRequest[AllEventsQuery, Nothing]) -> AllEventsPage:
+    wanted = request.query
+    if wanted.after is None:
+        return AllEventsPage([], str(context.hub.cursor), False)
+    cursor = _cursor(wanted.after)
+    global_log = context.gen.history.log
     mark = await global_log.mark(cursor.task, cursor.seq) if cursor.task else None
-    facts = await global_log.after(mark, most=wish.limit) if mark or not cursor.task else None
+    facts = await global_log.after(mark, most=wanted.limit) if mark or not cursor.task else None
     if facts is None:
-        raise Refused(410, f"The fact {cursor} is not there any more; begin anew, without after.")
+        raise HttpRefusal(410, f"The event {cursor} was deleted. Start again without after.")
     last = cursor_of(facts[-1].mark) if facts else cursor
-    return AllFacts(await _told(site, facts), str(last), len(facts) == wish.limit)
+    return AllEventsPage(await _told(context, facts), str(last), len(facts) == wanted.limit)
 
 
-async def _told(site: Site, facts: Sequence[LogEntry]) -> list[dict[str, Any]]:
-    """Facts in the shape of the stream, without those that cannot be read."""
-    return [wire(event, await site.hub.parents.of(event)) for _, event in facts if event is not None]
+async def _told(context: ServerContext, facts: Sequence[LogEntry]) -> list[dict[str, Any]]:
+    """Events in the shape of the stream, without those that cannot be read."""
+    return [wire(event, await context.hub.parents.of(event)) for _, event in facts if event is not None]
 
 
-def _stream(site: Site, asked: Asked[StreamWish, Nothing], after: Cursor | None, task: str) -> EventStream:
-    wish = asked.query
-    global_log = site.gen.history.log
-    return EventStream(site.hub, global_log, after, task, brief=wish.brief, states=wish.states)
+def _stream(
+    context: ServerContext, request: ApiRequest[StreamQuery, Nothing], after: Cursor | None, task: str
+) -> EventStream:
+    wanted = request.query
+    global_log = context.gen.history.log
+    return EventStream(context.hub, global_log, after, task, brief=wanted.brief, states=wanted.states)
 
 
-def _begins(asked: Asked[StreamWish, Nothing]) -> Cursor | None:
-    text = asked.headers.get("last-event-id") or asked.query.after
+def _begins(request: ApiRequest[StreamQuery, Nothing]) -> Cursor | None:
+    text = request.headers.get("last-event-id") or request.query.after
     return None if text is None else _cursor(text)
 
 
 def _cursor(text: str) -> Cursor:
     cursor = read_cursor(text)
     if cursor is None:
-        raise Refused(400, f"{text[:40]!r} is no id of an event; it is like 9f3a1c2e:17.")
+        raise HttpRefusal(400, f"{text[:40]!r} is not the id of an event, such as 9f3a1c2e:17.")
     return cursor
 
 
-@endpoint("POST /api/tasks", "act", "Send one agent", body=NewTask, answer=Outcome, status=201)
-async def start_task(site: Site, asked: Asked[Nothing, NewTask]) -> Outcome:
-    request = asked.body.request()
-    if asked.body.detached:
-        return await site.gen.detach(request)
-    return await site.gen.outcome_of((await site.gen.start_task(request)).task)
+@endpoint("POST /api/tasks", "act", "Start a task", body=StartRequest, answer=Outcome, status=201)
+async def start_task(context: ServerContext, request: ApiRequest[Nothing, StartRequest]) -> Outcome:
+    wanted = request.body.request()
+    if request.body.detached:
+        return await context.gen.detach(wanted)
+    return await context.gen.outcome_of((await context.gen.start_task(wanted)).task)
 
 
 @about_task(
     "POST stop",
     "act",
-    "Stop a task and the work it waits for; what it said is kept",
-    body=End,
+    "Stop a task and the subagents it waits for; what it said is kept",
+    body=StopRequest,
     answer=StoppedTask,
 )
-async def stop_task(site: Site, task: Task, asked: Asked[Nothing, End]) -> StoppedTask:
-    how = asked.body.how
-    struck = await site.gen.stop(task.id, keep=how == "keep", tree=how == "tree", why=STOPPED)
+async def stop_task(
+    context: ServerContext, task: Task, request: ApiRequest[Nothing, StopRequest]
+) -> StoppedTask:
+    how = request.body.how
+    struck = await context.gen.stop(task.id, keep=how == "keep", tree=how == "tree", why=STOPPED)
     return widened(StoppedTask, struck, stopped=tuple(each.agent_id for each in struck.hit))
 
 
 @about_task(
     "POST interrupt",
     "act",
-    "Cut what a task does at this moment; it goes on from there, a conversation with what was said to it",
-    body=Cut,
+    "Interrupt the current step of a task, which continues from there; or the turn of a conversation",
+    body=InterruptRequest,
     answer=InterruptedTask,
 )
-async def interrupt_task(site: Site, task: Task, asked: Asked[Nothing, Cut]) -> InterruptedTask:
-    by = site.inbox if task.conversation else site.gen
-    struck = await by.interrupt(task.id, asked.body.message, why=INTERRUPTED)
+async def interrupt_task(
+    context: ServerContext, task: Task, request: ApiRequest[Nothing, InterruptRequest]
+) -> InterruptedTask:
+    by = context.inbox if task.conversation else context.gen
+    struck = await by.interrupt(task.id, request.body.message, why=INTERRUPTED)
     return widened(InterruptedTask, struck, interrupted=tuple(each.agent_id for each in struck.hit))
 
 
 @about_task(
     "POST send",
     "act",
-    "Say something to a task: a running one hears it before its next reply, another is woken by it",
-    body=Said,
+    "Send a message to a task: a running one reads it before its next reply, a finished one is resumed",
+    body=MessageRequest,
     answer=SteeredTask,
 )
-async def send_to_task(site: Site, task: Task, asked: Asked[Nothing, Said]) -> SteeredTask:
+async def send_to_task(
+    context: ServerContext, task: Task, request: ApiRequest[Nothing, MessageRequest]
+) -> SteeredTask:
     if task.conversation:
-        woken = await site.inbox.say(task.id, asked.body.message)
-        return widened(SteeredTask, await site.gen.get(task.id), woken=woken)
-    sent = await site.gen.send(task.id, asked.body.message, here=True)
+        woken = await context.inbox.say(task.id, request.body.message)
+        return widened(SteeredTask, await context.gen.get(task.id), woken=woken)
+    sent = await context.gen.send(task.id, request.body.message, here=True)
     return widened(SteeredTask, sent.outcome, woken=sent.resumed)
 
 
 @about_task(
     "POST resume",
     "act",
-    "Go on with a task: the same agent, folder, transcript and permissions",
-    body=More,
+    "Resume a task with the same agent, folder, transcript and permissions",
+    body=ResumeRequest,
     answer=Outcome,
 )
-async def resume_task(site: Site, task: Task, asked: Asked[Nothing, More]) -> Outcome:
-    job = await site.gen.start_resume(task.id, asked.body.request(resume=task.id))
-    return await site.gen.outcome_of(job.task)
+async def resume_task(
+    context: ServerContext, task: Task, request: ApiRequest[Nothing, ResumeRequest]
+) -> Outcome:
+    job = await context.gen.start_resume(task.id, request.body.request(resume=task.id))
+    return await context.gen.outcome_of(job.task)
 
 
 @about_task(
     "POST fork",
     "act",
-    "Begin a new task with what another one knew at some point",
-    body=Copy,
+    "Fork a task: start a new one with what this one knew after an event",
+    body=ForkRequest,
     answer=Outcome,
     status=201,
 )
-async def fork_task(site: Site, task: Task, asked: Asked[Nothing, Copy]) -> Outcome:
-    return await site.gen.fork_in_background(task.id, Fork(asked.body.at), asked.body.request())
+async def fork_task(context: ServerContext, task: Task, request: ApiRequest[Nothing, ForkRequest]) -> Outcome:
+    return await context.gen.fork_in_background(task.id, Fork(request.body.at), request.body.request())
 
 
 @about_task(
     "POST background",
     "act",
-    "Let the agent that waits for a task go on without it",
+    "Move a task to the background: its parent continues without waiting",
     body=Nothing,
     answer=Outcome,
 )
-async def send_to_background(site: Site, task: Task, asked: Asked[Nothing, Any]) -> Outcome:
-    return await site.gen.send_to_background(task.id)
+async def send_to_background(
+    context: ServerContext, task: Task, request: ApiRequest[Nothing, Any]
+) -> Outcome:
+    return await context.gen.send_to_background(task.id)
 
 
 @about_task(
     "PUT budget",
     "act",
-    "Let a task spend another budget from now on, never more than is left above it",
-    body=Bounds,
-    answer=Budgeted,
+    "Set the budget of a task, at most what is left of the budgets above it",
+    body=BudgetLimits,
+    answer=BudgetReport,
 )
-async def set_task_budget(site: Site, task: Task, asked: Asked[Nothing, Bounds]) -> Budgeted:
-    asked.needs("answer")
-    now = await site.gen.set_budget(task.id, asked.body.budget())
-    return Budgeted(task.id, now, await site.gen.history.spent(task.id))
+async def set_task_budget(
+    context: ServerContext, task: Task, request: ApiRequest[Nothing, BudgetLimits]
+) -> BudgetReport:
+    request.needs("answer")
+    now = await context.gen.set_budget(task.id, request.body.budget())
+    return BudgetReport(task.id, now, await context.gen.history.spent(task.id))
 
 
 ENDPOINTS = (

@@ -1,4 +1,4 @@
-"""What is said and answered about tasks, as types: they read requests, write answers and are the document."""
+"""The types of requests and answers about tasks; they are also the schemas of the OpenAPI document."""
 
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -22,11 +22,11 @@ Money = Annotated[float, Meta(gt=0, le=MOST)]
 Kind = TypeVar("Kind", bound=Outcome)
 FILES = ("scripted:", "local/")
 PASSED_ON = frozenset(field.name for field in structs.fields(TaskRequest))
-"""What of a wish is part of a TaskRequest under the same name."""
+"""The options that a TaskRequest has under the same name."""
 
 
-class Bounds(Struct, frozen=True, forbid_unknown_fields=True):
-    """How much work may cost, with everything below it."""
+class BudgetLimits(Struct, frozen=True, forbid_unknown_fields=True):
+    """A budget: what a task may use together with its subagents."""
 
     turns: Amount | None = None
     tokens: Amount | None = None
@@ -35,38 +35,38 @@ class Bounds(Struct, frozen=True, forbid_unknown_fields=True):
     spawns: Number | None = None
 
     def budget(self) -> Budget:
-        """The same as a TaskRequest."""
+        """The budget of these limits."""
         return Budget(**structs.asdict(self))
 
 
-class Wishes(Struct, frozen=True, forbid_unknown_fields=True, rename="camel", kw_only=True):
-    """What an agent is to do, on which model, in how many turns, for how much."""
+class RunOptions(Struct, frozen=True, forbid_unknown_fields=True, rename="camel", kw_only=True):
+    """What an agent should do, on which model, in how many turns, with which budget."""
 
     prompt: Text
     model: Name = ""
     max_turns: Turns | None = None
-    budget: Bounds = Bounds()
+    budget: BudgetLimits = BudgetLimits()
 
     def request(self, **more: Any) -> TaskRequest:
-        """The same as a TaskRequest; a model that would be a file of this machine cannot be named."""
+        """The options as a TaskRequest; a model that is a file of this machine is refused."""
         if self.model.strip().casefold().startswith(FILES):
-            raise UserMistake("A model that is a file cannot be named over HTTP; start gen serve with it.")
+            raise UserMistake("A model that is a file cannot be chosen over HTTP. Start gen serve with it.")
         own = {name: getattr(self, name) for name in self.__struct_fields__ if name in PASSED_ON}
         said: dict[str, Any] = {"agent": "", **own, "budget": self.budget.budget(), **more}
         return TaskRequest(**said)
 
 
-class More(Wishes, frozen=True, forbid_unknown_fields=True, rename="camel", kw_only=True):
-    """What an earlier task is to do now, and what its result has to fit from now on."""
+class ResumeRequest(RunOptions, frozen=True, forbid_unknown_fields=True, rename="camel", kw_only=True):
+    """What an earlier task should do now, and the schema of its result from now on."""
 
     output_schema: dict[str, Any] | None = None
 
 
-class NewTask(Wishes, frozen=True, forbid_unknown_fields=True, rename="camel", kw_only=True):
-    """One agent to be sent. Its permissions are those of the server: nobody widens them over HTTP.
+class StartRequest(RunOptions, frozen=True, forbid_unknown_fields=True, rename="camel", kw_only=True):
+    """A new task of an agent. Its permissions are those of the server; HTTP cannot widen them.
 
-    With `background` it works as one that nobody waits for; `detached` it has a process of its own, which
-    outlives the server.
+    With `background` nobody waits for it; with `detached` it has a process of its own, which outlives the
+    server.
     """
 
     agent: Name
@@ -77,8 +77,8 @@ class NewTask(Wishes, frozen=True, forbid_unknown_fields=True, rename="camel", k
     detached: bool = False
 
 
-class Copy(Wishes, frozen=True, forbid_unknown_fields=True, rename="camel", kw_only=True):
-    """What a copy of a task, that begins after the fact number `at`, is to do instead."""
+class ForkRequest(RunOptions, frozen=True, forbid_unknown_fields=True, rename="camel", kw_only=True):
+    """What a fork of a task should do instead; it starts after the event with the number `at`."""
 
     at: Number | None = None
     description: Name = ""
@@ -86,20 +86,20 @@ class Copy(Wishes, frozen=True, forbid_unknown_fields=True, rename="camel", kw_o
     output_schema: dict[str, Any] | None = None
 
 
-class Said(Struct, frozen=True, forbid_unknown_fields=True):
-    """A word to a task."""
+class MessageRequest(Struct, frozen=True, forbid_unknown_fields=True):
+    """A message to a task."""
 
     message: Text
 
 
-class Cut(Struct, frozen=True, forbid_unknown_fields=True):
-    """What a task should know when it goes on after it was interrupted."""
+class InterruptRequest(Struct, frozen=True, forbid_unknown_fields=True):
+    """What a task should know when it continues after an interrupt."""
 
     message: Text = ""
 
 
-class End(Struct, frozen=True, forbid_unknown_fields=True):
-    """How a task ends: at once (`stop` is `abort`), after a last word, or with everything below it."""
+class StopRequest(Struct, frozen=True, forbid_unknown_fields=True):
+    """At once (`abort` or `stop`), after a last report (`keep`), or with all subagents (`tree`)."""
 
     how: Literal["abort", "stop", "keep", "tree"] = "abort"
 
@@ -149,25 +149,25 @@ class TimesFilter(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class TimesPage(Struct, frozen=True):
-    """What tasks did when."""
+    """When tasks were queued, worked and waited."""
 
     tasks: list[TaskTimes]
 
 
-class AsOf(Struct, frozen=True, forbid_unknown_fields=True):
-    """After which of its facts a task is shown; without a number, as it is now."""
+class TaskAt(Struct, frozen=True, forbid_unknown_fields=True):
+    """After which of its events a task is shown; without a number, as it is now."""
 
     at: Annotated[int, Meta(ge=1, le=2**53)] | None = None
 
 
-class Family(Struct, frozen=True):
-    """A task and everything below it, parents before children; `more` are not shown."""
+class TaskSubtree(Struct, frozen=True):
+    """A task and its subagents, parents before children; `more` are left out."""
 
     tasks: list[Outcome]
     more: int
 
 
-class OutputWish(Struct, frozen=True, forbid_unknown_fields=True):
+class OutputQuery(Struct, frozen=True, forbid_unknown_fields=True):
     """Whether to wait for the end, for how many milliseconds, and which page of a long result."""
 
     block: bool = False
@@ -176,83 +176,83 @@ class OutputWish(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class TaskOutput(Outcome, frozen=True, rename="camel"):
-    """A task whose result is one page of it, or all."""
+    """A task whose result is one page, or all of it."""
 
     page: int = 1
     pages: int = 1
 
 
 class StoppedTask(Outcome, frozen=True, rename="camel"):
-    """A task after a stop, and every task that the stop ended."""
+    """A task after a stop, and all tasks that were stopped."""
 
     stopped: tuple[str, ...] = ()
 
 
 class InterruptedTask(Outcome, frozen=True, rename="camel"):
-    """A task after it was cut, and every task that this hit."""
+    """A task after an interrupt, and all tasks that were interrupted."""
 
     interrupted: tuple[str, ...] = ()
 
 
 class SteeredTask(Outcome, frozen=True, rename="camel"):
-    """A task that was spoken to, and whether that woke it."""
+    """A task after a message to it, and whether the message resumed it."""
 
     woken: bool = False
 
 
-class Budgeted(Struct, frozen=True, rename="camel"):
-    """What a task may spend with everything below it, and what it has spent."""
+class BudgetReport(Struct, frozen=True, rename="camel"):
+    """The budget of a task with its subagents, and what they have used."""
 
     agent_id: str
     budget: Budget
     spent: Spent
 
 
-class Window(Struct, frozen=True, forbid_unknown_fields=True):
-    """Facts after a number, or the last ones before one."""
+class EventQuery(Struct, frozen=True, forbid_unknown_fields=True):
+    """Events after a number, or the last ones before one."""
 
     after: Number | None = None
     before: Number | None = None
     limit: Limit = 100
 
 
-class Facts(Struct, frozen=True):
-    """Facts in order, in the shape of the stream; `last` is the number of the task's newest fact."""
+class EventPage(Struct, frozen=True):
+    """Events in order, in the shape of the stream; `last` is the number of the task's newest event."""
 
     events: list[dict[str, Any]]
     last: int
 
 
-class AllWindow(Struct, frozen=True, forbid_unknown_fields=True):
-    """Facts of all tasks after an id of the stream; without one, the newest id and no facts."""
+class AllEventsQuery(Struct, frozen=True, forbid_unknown_fields=True):
+    """Events of all tasks after an id of the stream; without one, the newest id and no events."""
 
     after: Name | None = None
     limit: Limit = 100
 
 
-class AllFacts(Struct, frozen=True):
-    """Facts of all tasks in the order of the commits; `cursor` is where the next page begins."""
+class AllEventsPage(Struct, frozen=True):
+    """Events of all tasks in the order of the commits; `cursor` is where the next page begins."""
 
     events: list[dict[str, Any]]
     cursor: str
     more: bool
 
 
-class Excerpt(Struct, frozen=True, forbid_unknown_fields=True):
-    """Which messages: `limit` of them from number `start`, counted from 0; without it the last ones."""
+class TranscriptQuery(Struct, frozen=True, forbid_unknown_fields=True):
+    """Which messages: `limit` of them from number `start` (the first is 0), or the last ones."""
 
     start: Number | None = None
     limit: Limit = 200
 
 
 class TaskTranscript(Outcome, frozen=True, rename="camel"):
-    """A task with its messages from number `start` on, of `total`, and the gate's decisions about them."""
+    """A task with its messages from number `start` on, of `total`, and the decisions about their calls."""
 
     start: int = 0
     total: int = 0
 
 
-class Replaying(Struct, frozen=True, forbid_unknown_fields=True):
+class ReplayQuery(Struct, frozen=True, forbid_unknown_fields=True):
     """Which part of the events; `against` is another task to compare with."""
 
     start: Number = 0
@@ -261,15 +261,15 @@ class Replaying(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Compared(Struct, frozen=True):
-    """Another run beside this one: whether they are alike, and where they went apart."""
+    """A comparison with another task: whether both ran alike, and where they differ."""
 
     other: str
     same: bool
     comparison: Comparison
 
 
-class Replay(Struct, frozen=True):
-    """A task played again from the journal: `same` when its facts tell exactly the stored state."""
+class ReplayedTask(Struct, frozen=True):
+    """A task replayed from the journal: `same` when the replay matches the stored state."""
 
     task: Outcome
     events: list[dict[str, Any]]
@@ -278,20 +278,20 @@ class Replay(Struct, frozen=True):
     compared: Compared | None = None
 
 
-class StopAction(Struct, frozen=True, forbid_unknown_fields=True):
-    """What would be done; `abort` is `stop`."""
+class ActionQuery(Struct, frozen=True, forbid_unknown_fields=True):
+    """What to do with a task; `abort` is `stop`."""
 
     verb: Literal["interrupt", "steer", "keep", "stop", "abort", "tree"] = "stop"
 
 
-class Hits(Struct, frozen=True):
-    """The tasks that a verb would hit at this moment, the task itself first."""
+class AffectedTasks(Struct, frozen=True):
+    """The tasks that an action would affect now, the task itself first."""
 
     tasks: list[Outcome]
 
 
-class StreamWish(Struct, frozen=True, forbid_unknown_fields=True):
-    """After which id the stream begins (Last-Event-ID wins), whether texts are cut, and states are told."""
+class StreamQuery(Struct, frozen=True, forbid_unknown_fields=True):
+    """After which id the stream starts (Last-Event-ID wins), whether texts are cut, and states are sent."""
 
     after: Name | None = None
     brief: bool = False
@@ -299,6 +299,6 @@ class StreamWish(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def widened(kind: type[Kind], outcome: Outcome, **more: Any) -> Kind:
-    """A task in its public shape, with more fields."""
+    """A task in its public shape with further fields."""
     own = {name: getattr(outcome, name) for name in Outcome.__struct_fields__}
     return kind(**own, **more)

@@ -1,4 +1,4 @@
-"""The state of tasks as pages show it: folded from the journal and from what is heard, in this one place."""
+"""The states of tasks, and when they worked and waited: folded here once, for every client."""
 
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
@@ -30,11 +30,11 @@ from gencode.journal.global_log import GlobalLog
 LONGEST_TEXT = 400
 MOST_VIEWS = 5000
 MOST_AT_ONCE = 200
-"""So many tasks are told of in one go; the next ones come right after."""
+"""The tasks of one batch; the next batch follows at once."""
 
 
 class TaskState(Struct, frozen=True, rename="camel"):
-    """What a task is after its fact number `seq`, and what it does at this moment.
+    """What a task is after its event number `seq`, and what it does at this moment.
 
     `callId` is the tool call of its parent that asked for it. `runningSince` is when the run began that it is
     in, `workedMs` how long those took that have ended. `step` says what it does, once it has ended how its
@@ -68,7 +68,7 @@ class TaskState(Struct, frozen=True, rename="camel"):
 
 
 def state_of(task: Task, seen: AgentView) -> TaskState:
-    """The state of a folded task; `seen` is what was heard of what it does."""
+    """The state of a folded task; `seen` is what it was last seen doing."""
     ended = task.status.ended
     pending = task.status is Status.PENDING
     return TaskState(
@@ -99,7 +99,7 @@ def state_of(task: Task, seen: AgentView) -> TaskState:
 
 
 class TaskStates:
-    """Remembers what tasks were heard to do, and which of them have changed since their state was told."""
+    """Knows what tasks were last seen doing, and which have changed since their state was sent."""
 
     def __init__(self, gen: GenCode) -> None:
         self._gen = gen
@@ -113,7 +113,7 @@ class TaskStates:
         return len(self._changed)
 
     def hear(self, event: Event) -> None:
-        """Take in something that happened to a task."""
+        """Note an event of a task."""
         task = event.task
         self._changed[task] = None
         if isinstance(event.fact, TaskEnded):
@@ -135,7 +135,7 @@ class TaskStates:
             self._texts.pop(oldest, None)
 
     def forget_changes(self) -> None:
-        """Nobody wants to be told."""
+        """No client wants the states of what has changed."""
         self._changed.clear()
 
     def of(self, task: Task) -> TaskState:
@@ -144,7 +144,7 @@ class TaskStates:
         return state_of(task, replace(view, step=self._texts.get(task.id) or view.step))
 
     async def changed(self) -> list[TaskState]:
-        """The states of tasks that have changed, as many as are told in one go."""
+        """The states of tasks that have changed, one batch."""
         tasks = [*self._changed][:MOST_AT_ONCE]
         for task in tasks:
             del self._changed[task]
@@ -181,7 +181,7 @@ Activity = Literal["queued", "working", "waiting_for_agents", "waiting_for_perso
 ASKS = "AskUserQuestion"
 """A tool that is nothing but a question to a person."""
 OPEN = "~"
-"""Behind every time: the end of what goes on."""
+"""Later than every time: the end of what continues."""
 MOST_SPANS = 300
 MOST_KNOWN = 500
 PAGE = 500
@@ -189,7 +189,7 @@ Interval = tuple[str, str]
 
 
 class TimeSpan(Struct, frozen=True):
-    """What a task did from one moment to another; `until` is null while it does so."""
+    """What a task did from one moment to another; `until` is null while it continues."""
 
     activity: Activity
     since: str
@@ -197,7 +197,7 @@ class TimeSpan(Struct, frozen=True):
 
 
 class TaskTimes(Struct, frozen=True, rename="camel"):
-    """What a task did when, in order, up to its fact number `seq`; the time between two runs is left out."""
+    """What a task did when, in order, up to its event number `seq`; the time between two runs is left out."""
 
     agent_id: str
     seq: int
@@ -205,7 +205,7 @@ class TaskTimes(Struct, frozen=True, rename="camel"):
 
 
 class _Times:
-    """The intervals that the facts of one task tell, the latest of each kind open or closed."""
+    """The intervals that the events of one task tell."""
 
     def __init__(self) -> None:
         self.seq = 0
@@ -217,7 +217,7 @@ class _Times:
         self.asked: dict[str, list[Interval]] = {}
 
     def hear(self, event: Event) -> None:
-        """Take in one more fact."""
+        """Add one more event."""
         now = event.at
         match event.fact:
             case TaskCreated() | TaskQueued():
@@ -250,7 +250,7 @@ class _Times:
             _close(each, now)
 
     def spans(self, sent: Iterable[str], asked: Iterable[str]) -> list[TimeSpan]:
-        """What it did when; `sent` are the calls that sent agents, `asked` since when open questions wait."""
+        """What it did when; `sent` are its calls that started agents, `asked` its open questions."""
         agents = [*self.idle, *(self.calls[call] for call in sent if call in self.calls)]
         person = [each for several in self.asked.values() for each in several]
         person += [(since, OPEN) for since in asked]
@@ -261,14 +261,14 @@ class _Times:
 
 
 class TimesReader:
-    """Reads the times of tasks, of each only the facts that are new since it was last asked for."""
+    """Reads the times of tasks, of each only the events since the last time."""
 
     def __init__(self, global_log: GlobalLog) -> None:
         self._global_log = global_log
         self._known: dict[str, _Times] = {}
 
     async def read(self, task: str, sent: Iterable[str], asked: Iterable[str]) -> TaskTimes:
-        """The times of one task; `sent` are its calls that sent agents, `asked` since when questions wait."""
+        """The times of one task; `sent` are its calls that started agents, `asked` its open questions."""
         times = self._known.pop(task, None) or _Times()
         while found := await self._global_log.of_task(task, times.seq, most=PAGE):
             for mark, event in found:
@@ -293,7 +293,7 @@ def _end(until: str) -> str | None:
 
 
 def _parts(run: Interval, agents: Sequence[Interval], person: Sequence[Interval]) -> list[TimeSpan]:
-    """One run, cut where it waited; who waits for a person does so whatever else goes on."""
+    """One run, split where it waited; waiting for a person counts before waiting for agents."""
     begin, end = run
     edges = {edge for interval in (*agents, *person) for edge in interval if begin < edge < end}
     cuts = [begin, *sorted(edges), end]

@@ -1,6 +1,6 @@
-"""What is wrong with a request, in a sentence for people: the field, what may stand there, what does.
+"""Validation messages: what is wrong with a request, with the field, what is allowed, and what was sent.
 
-The decoder knows where it stopped and speaks of types; what may stand there is read from those.
+The decoder tells where it stopped; what is allowed there is read from the types.
 """
 
 import re
@@ -20,12 +20,12 @@ Step = str | int
 
 
 def query_mistake(error: msgspec.ValidationError, kind: type[Struct], said: object) -> str:
-    """What is wrong behind the question mark, where nothing can be null."""
+    """What is wrong with query parameters, where nothing can be null."""
     return _sentence(error, kind, said, null=False)
 
 
 def body_mistake(error: Exception, kind: type[Struct], body: bytes) -> str:
-    """What is wrong with the JSON that was sent."""
+    """What is wrong with a JSON body."""
     try:
         said = msgspec.json.decode(body)
     except UnicodeError:
@@ -34,7 +34,7 @@ def body_mistake(error: Exception, kind: type[Struct], body: bytes) -> str:
         return "The request is not JSON: it is nested too deeply."
     except msgspec.DecodeError as broken:
         why = str(broken).removeprefix(_MALFORMED)
-        return f"The request is not JSON: {'it breaks off' if 'truncated' in why else why}."
+        return f"The request is not JSON: {'it is incomplete' if 'truncated' in why else why}."
     return _sentence(error, kind, said, null=True)
 
 
@@ -49,7 +49,7 @@ def _sentence(error: Exception, kind: type[Struct], said: object, *, null: bool)
     if unknown := _UNKNOWN.fullmatch(what):
         where = f" in {place}" if place else ""
         known = ", ".join(field.encode_name for field in _fields(there))
-        return _whole(f"There is no field {unknown['name'][:LONGEST]}{where}; there are: {known or 'none'}.")
+        return _whole(f"Unknown field {unknown['name'][:LONGEST]}{where}. Known fields: {known or 'none'}.")
     if missing := _MISSING.fullmatch(what):
         name = missing["name"]
         needed = next((field.type for field in _fields(there) if field.encode_name == name), None)

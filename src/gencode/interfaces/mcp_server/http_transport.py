@@ -10,8 +10,8 @@ from starlette.datastructures import Headers
 from starlette.responses import JSONResponse
 from starlette.types import Message, Receive, Scope, Send
 
-from gencode.interfaces.http.guard import LARGEST_BODY, Guard, Refused, Right
-from gencode.interfaces.http.listener import Wish, listening, server_of
+from gencode.interfaces.http.guard import LARGEST_BODY, Guard, HttpRefusal, Right
+from gencode.interfaces.http.listener import ListenOptions, listening, server_of
 from gencode.interfaces.mcp_server.transport import InvalidMessage, Shutdown, parse_message
 from gencode.interfaces.render.plain_text import answer
 
@@ -32,7 +32,7 @@ class McpEndpoint:
         """Pass a request on to the SDK; other paths and invalid messages are answered here."""
         try:
             if scope["path"] != PATH:
-                raise Refused(404, f"Not found; the MCP endpoint is {PATH}.")
+                raise HttpRefusal(404, f"Not found; the MCP endpoint is {PATH}.")
             if scope["method"] == "POST":
                 body = await _body(receive)
                 message = parse_message(body, "body")
@@ -41,7 +41,7 @@ class McpEndpoint:
                     await JSONResponse(told, 400)(scope, receive, send)
                     return
                 receive = _read_again(body, receive)
-        except Refused as refused:
+        except HttpRefusal as refused:
             await refused.response()(scope, receive, send)
             return
         await self._manager.handle_request(scope, receive, send)
@@ -56,7 +56,7 @@ async def _body(receive: Receive) -> bytes:
         pieces.append(piece.get("body", b""))
         size += len(pieces[-1])
         if size > LARGEST_BODY:
-            raise Refused(413, f"The request is larger than the limit of {LARGEST_BODY:,} bytes.")
+            raise HttpRefusal(413, f"The request is larger than the limit of {LARGEST_BODY:,} bytes.")
         if not piece.get("more_body"):  # also where the client has disconnected
             return b"".join(pieces)
 
@@ -78,17 +78,17 @@ class McpGuard(Guard):
 
     def _rights(self, scope: Scope, headers: Headers) -> tuple[frozenset[Right], bool]:
         if not headers.get("authorization"):
-            raise Refused(401, TOKEN_NEEDED, {"WWW-Authenticate": "Bearer"})
+            raise HttpRefusal(401, TOKEN_NEEDED, {"WWW-Authenticate": "Bearer"})
         return super()._rights(scope, headers)
 
     def _check_host(self, headers: Headers, here: str) -> None:
         try:
             super()._check_host(headers, here)
-        except Refused as refused:
-            raise Refused(refused.status, UNKNOWN_HOST) from None
+        except HttpRefusal as refused:
+            raise HttpRefusal(refused.status, UNKNOWN_HOST) from None
 
 
-async def serve_http(server: Server[Any], wish: Wish, shutdown: Shutdown) -> None:
+async def serve_http(server: Server[Any], wish: ListenOptions, shutdown: Shutdown) -> None:
     """Serve clients that have the token, until the shutdown begins."""
     manager = StreamableHTTPSessionManager(
         server, max_request_body_size=LARGEST_BODY, max_sessions=MOST_SESSIONS
@@ -111,7 +111,7 @@ async def serve_http(server: Server[Any], wish: Wish, shutdown: Shutdown) -> Non
             await running
 
 
-def _tell(wish: Wish, port: int) -> None:
+def _tell(wish: ListenOptions, port: int) -> None:
     """Print the URL and the authorization header, a line each, so that programs can read them."""
     answer(f"{wish.url(port)}{PATH}")
     answer(f"Authorization: Bearer {wish.keys.owner}")

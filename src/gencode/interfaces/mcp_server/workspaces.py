@@ -107,7 +107,7 @@ class _OpenWorkspace:
     @property
     def idle(self) -> bool:
         """Whether no task is running there."""
-        return self.gen.done() and not len(self.gen.result().supervisor)
+        return self.gen.done() and not len(self.gen.result().running)
 
     async def close(self) -> None:
         """Close it, and wait until it is closed."""
