@@ -166,7 +166,7 @@ def test_a_row_that_cannot_be_read_is_one_sentence_and_the_rest_is_readable(
     ended = gen("task", "export", broken, "-", cwd=tmp_path)
     assert (ended.code, ended.out, ended.err.count("\n")) == (1, "", 1)
     assert f"Fact 2 of task {broken} cannot be read" in ended.err
-    assert f"see what stands before it with: gen task show {broken}" in ended.err
+    assert f"with: gen task show {broken}" in ended.err
     assert gen("task", "show", whole, cwd=tmp_path).code == 0
     listed = gen("task", "list", "--json", cwd=tmp_path).json["tasks"]
     assert {task["agentId"] for task in listed} == {broken, whole}

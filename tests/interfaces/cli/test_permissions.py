@@ -174,14 +174,14 @@ def test_a_case_that_is_not_as_expected_is_told_and_exits_with_1(tmp_path: Path)
     assert ended.code == 1
     assert ended.out.splitlines() == [
         f"{file}:2 (two): expected deny, got allow: {INSIDE}",
-        f"{file}: 2 cases (2 allow, 0 ask, 0 deny); 1 are not as expected.",
+        f"{file}: 2 cases (2 allow, 0 ask, 0 deny); 1 not as expected.",
     ]
 
 
 def test_cases_that_expect_nothing_and_cases_from_a_pipe_are_decided(tmp_path: Path) -> None:
     bare = {key: value for key, value in GOOD.items() if key != "expect"}
     ended = check(tmp_path, "-", piped=json.dumps(bare) + "\n")
-    assert (ended.code, ended.out) == (0, "-: 1 cases (1 allow, 0 ask, 0 deny).\n")
+    assert (ended.code, ended.out) == (0, "-: 1 case (1 allow, 0 ask, 0 deny).\n")
 
 
 def test_the_settings_of_the_person_do_not_count_for_cases(tmp_path: Path, home: Path) -> None:
