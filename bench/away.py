@@ -63,7 +63,7 @@ async def main(files: int) -> None:
         await timed("hand in one new file, remove the copy", copy.hand_in(office, "me", "worker"))
         await timed("remove one that was not touched", office.lodgings[0].hand_in(office, "me", "worker"))
         for lodging in office.lodgings:
-            lodging.leave(home)
+            lodging.release(home)
 
 
 if __name__ == "__main__":

@@ -21,8 +21,8 @@ from typing import NamedTuple
 from uuid import uuid4
 
 from gencode.sandbox.processes.command import Command
-from gencode.sandbox.processes.command_runner import Commands
-from gencode.sandbox.processes.running_command import Running
+from gencode.sandbox.processes.command_runner import CommandRunner
+from gencode.sandbox.processes.running_command import RunningCommand
 
 ORDINARY = "sleep 300 & (sleep 300 | cat) & echo ready; sleep 300; : WORD"
 HOSTILE = """
@@ -100,7 +100,7 @@ def alive(word: str) -> int:
     return count
 
 
-async def ready(running: Running) -> None:
+async def ready(running: RunningCommand) -> None:
     """Return when a command has said that all its processes run."""
     while True:
         if b"ready" in running.output().head:
@@ -108,7 +108,7 @@ async def ready(running: Running) -> None:
         await asyncio.sleep(0.002)
 
 
-async def stops(commands: Commands, text: str, times: int) -> tuple[list[float], int]:
+async def stops(commands: CommandRunner, text: str, times: int) -> tuple[list[float], int]:
     """How long each stop took, and how many processes were left after one."""
     took: list[float] = []
     left = 0
@@ -123,7 +123,7 @@ async def stops(commands: Commands, text: str, times: int) -> tuple[list[float],
     return took, left
 
 
-async def stop_rows(commands: Commands, times: int) -> list[Row]:
+async def stop_rows(commands: CommandRunner, times: int) -> list[Row]:
     """Ordinary and hostile trees."""
     ordinary, first = await stops(commands, ORDINARY, max(20, times // 5))
     hostile, second = await stops(commands, HOSTILE, times)
@@ -148,7 +148,7 @@ async def longest_hold(until: asyncio.Event) -> tuple[float, float]:
     return longest
 
 
-async def flood_rows(commands: Commands, folder: Path, size: int) -> list[Row]:
+async def flood_rows(commands: CommandRunner, folder: Path, size: int) -> list[Row]:
     """Every flood: memory, speed, and whether the event loop came round."""
     rows: list[Row] = []
     for number, (what, (text, separate)) in enumerate(FLOODS.items()):
@@ -173,7 +173,7 @@ async def flood_rows(commands: Commands, folder: Path, size: int) -> list[Row]:
     return rows
 
 
-async def promptness_rows(commands: Commands, times: int) -> list[Row]:
+async def promptness_rows(commands: CommandRunner, times: int) -> list[Row]:
     """Time-outs under a flood, pipes that are held, and what a command costs at all."""
     late = [(await commands.run(Command(LATE, Path("/"), seconds=0.5))).seconds - 0.5 for _ in range(times)]
     held = [(await commands.run(Command(HOLDER, Path("/")))).seconds for _ in range(times)]
@@ -215,7 +215,7 @@ def crash_rows(state: Path, times: int) -> list[Row]:
 
 async def measured(folder: Path, kills: int, size: int) -> list[Row]:
     """Everything that needs commands of our own."""
-    async with Commands(folder / "state") as commands:
+    async with CommandRunner(folder / "state") as commands:
         await commands.run(Command("echo warm", Path("/"), file=folder / "warm", growing=True))
         return [
             *await stop_rows(commands, kills),

@@ -29,8 +29,8 @@ from gencode.tasks.watch import Tell, tell_nobody
 from gencode.wiring import Components
 
 if TYPE_CHECKING:
-    from gencode.sandbox.shells import Shell
-    from gencode.workspaces.transfer.apply_changes import Arrival
+    from gencode.sandbox.shells import BackgroundShell
+    from gencode.workspaces.transfer.apply_changes import ApplyResult
 
 
 class SentMessage(Struct, frozen=True):
@@ -70,11 +70,11 @@ class History:
 
     async def current(self, task: str) -> Task:
         """A task by its whole id as it is now: it has ended if its process died. UserMistake if unknown."""
-        return await self._parts.watch.task(task)
+        return await self._parts.watcher.task(task)
 
     async def ended(self, task: str, seconds: float | None = None, tell: Tell = tell_nobody) -> Task:
         """Wait for the end of a task; the task as it is then, or after so many seconds."""
-        return await self._parts.watch.ended(task, seconds, tell)
+        return await self._parts.watcher.ended(task, seconds, tell)
 
     async def below(self, task: str) -> list[Task]:
         """All subagents below a task, parents before children."""
@@ -86,7 +86,7 @@ class History:
 
     async def past_outcome(self, task: Task) -> Outcome:
         """An earlier state of a task in its public shape, without anything that was written after it."""
-        return self._parts.watch.outcome(task)
+        return self._parts.watcher.outcome(task)
 
     async def outcomes(self, tasks: Sequence[Task]) -> list[Outcome]:
         """Several tasks in their public shape."""
@@ -104,11 +104,11 @@ class History:
         """The tasks that run, or wait to run, in a worktree or in one inside of it."""
         return await at_work(self._parts.store, folder)
 
-    async def note_merged(self, task: str, arrival: "Arrival") -> None:
+    async def note_merged(self, task: str, arrival: "ApplyResult") -> None:
         """Write down what became of the changes of a task, so that they are not offered again."""
-        from gencode.workspaces.transfer.apply_changes import noted
+        from gencode.workspaces.transfer.apply_changes import record_result
 
-        await noted(self._parts.store, task, arrival)
+        await record_result(self._parts.store, task, arrival)
 
     async def events(self, task: str, after: int = 0) -> list[Event]:
         """The durable events of a task after a sequence number."""
@@ -116,7 +116,7 @@ class History:
 
     def follow(self, task: str, after: int = 0, tell: Tell = tell_nobody) -> AsyncGenerator[Event, None]:
         """The durable events of a task as they are written, until it has ended."""
-        return self._parts.watch.events(task, after, tell)
+        return self._parts.watcher.events(task, after, tell)
 
     async def replayed(self, tasks: Sequence[Task]) -> ReplayedTasks:
         """The events of some tasks in order of time, and whether they lead to the stored state."""
@@ -169,7 +169,7 @@ class RunningTasks:
         """Whether a task runs in this process, not only is looked after by it."""
         return self._supervisor.local(task) is not None
 
-    def commands(self) -> "Sequence[Shell]":
+    def commands(self) -> "Sequence[BackgroundShell]":
         """The background commands that have not ended."""
         return self._parts.session.shells.running()
 
@@ -186,7 +186,7 @@ class RunningTasks:
         if (local := self._supervisor.local(job.id)) is not None:
             await self._supervisor.move_to_background(local)
         else:
-            await self._parts.reach.move_to_background(job.id)
+            await self._parts.control.move_to_background(job.id)
 
     def look_after(self, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
         """Run something that is still finished when the program closes, at most for a grace period."""
@@ -199,7 +199,7 @@ class Models:
     def __init__(self, parts: Components) -> None:
         self._registry = parts.models
         self._main = parts.session.model
-        self._providers = parts.switchboard
+        self._providers = parts.providers
 
     def names(self) -> list[str]:
         """Every name that can be resolved, and the forms of those that take a model or a file."""
@@ -231,7 +231,7 @@ class Budgets:
     """What conversations and tasks may spend."""
 
     def __init__(self, parts: Components) -> None:
-        self._work = parts.work
+        self._work = parts.service
 
     @property
     def default(self) -> Budget:
@@ -273,6 +273,6 @@ class Workers:
 
     async def behind(self, task: Task) -> str:
         """What a person should know before a task that ran elsewhere is resumed here; mostly nothing."""
-        from gencode.workspaces.transfer.apply_changes import begins_behind_of
+        from gencode.workspaces.transfer.apply_changes import missing_changes_notice
 
-        return await begins_behind_of(self._dispatch.parcels, task)
+        return await missing_changes_notice(self._dispatch.parcels, task)

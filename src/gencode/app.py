@@ -173,7 +173,7 @@ class GenCode:
     @property
     def mcp_servers(self) -> SessionServers:
         """The MCP servers of the settings, the folder and the agents."""
-        return self._parts.servers
+        return self._parts.mcp_servers
 
     @property
     def model(self) -> Model:
@@ -183,29 +183,29 @@ class GenCode:
     @property
     def policy(self) -> Policy:
         """The permission mode and the rules of this session."""
-        return self._parts.root.policy
+        return self._parts.policy_root.policy
 
     def set_policy(self, policy: Policy) -> None:
         """Go on under another policy; it applies to running agents, too."""
-        self._parts.root.policy = policy
+        self._parts.policy_root.policy = policy
 
     def switch_mode(self, mode: Mode) -> None:
         """Go on in another permission mode; it applies to running agents, too."""
-        self._parts.root.switch(mode)
+        self._parts.policy_root.switch(mode)
 
     @property
     def schedule(self) -> "JobCalendar":
         """The scheduled jobs."""
-        return self._parts.secretary.calendar
+        return self._parts.messaging.calendar
 
     @property
     def outbox(self) -> "Outbox":
         """Sends messages to people through channels."""
-        return self._parts.secretary.outbox
+        return self._parts.messaging.outbox
 
     def reply_through(self, session: str, address: Address) -> None:
         """Note the channel through which the person of a conversation speaks: it gets what agents send."""
-        self._parts.secretary.comes_from(session, address)
+        self._parts.messaging.comes_from(session, address)
 
     @property
     def questions(self) -> QuestionStore:
@@ -221,7 +221,7 @@ class GenCode:
     @property
     def uses_workers(self) -> bool:
         """Whether tasks in processes of their own run on the workers of a shared database."""
-        return self._parts.processes.far
+        return self._parts.other_processes.far
 
     @overload
     async def task(
@@ -261,18 +261,18 @@ class GenCode:
         With `keep` it first says in one turn what it has found; `tree` also stops what it sent to the
         background.
         """
-        return await self._parts.verbs.stop(task, keep=keep, tree=tree, why=why)
+        return await self._parts.actions.stop(task, keep=keep, tree=tree, why=why)
 
     async def interrupt(self, task: str, message: str = "", *, why: StopCause = INTERRUPTED) -> StruckTask:
         """Interrupt what a task does at this moment; its outcome, and all that was interrupted.
 
         An agent goes on from there, a conversation's turn is over.
         """
-        return await self._parts.verbs.interrupt(task, message, why=why)
+        return await self._parts.actions.interrupt(task, message, why=why)
 
     async def hits(self, task: str, verb: TaskAction) -> list[Outcome]:
         """What a verb (interrupt, steer, keep, stop or tree) would affect now, the task itself first."""
-        return await self._parts.verbs.hits(task, verb)
+        return await self._parts.actions.hits(task, verb)
 
     async def send(self, task: str, message: str, *, here: bool = False) -> SentMessage:
         """Send a message to a task, whichever process runs it; the task then, and whether it was resumed.
@@ -280,17 +280,17 @@ class GenCode:
         A running agent reads it before its next reply; one that has ended goes on with it, in a process of
         its own where that is possible, unless it should be `here`.
         """
-        now, resumed = await self._parts.work.send(task, checked_text(MESSAGE, message), here=here)
+        now, resumed = await self._parts.service.send(task, checked_text(MESSAGE, message), here=here)
         return SentMessage(await self.outcome_of(now), resumed)
 
     async def post(self, task: str, message: str) -> Task:
         """Leave a message for a task by its whole id, without resuming one that has ended; the task then."""
-        return await self._parts.reach.send(task, message)
+        return await self._parts.control.send(task, message)
 
     async def send_to_background(self, task: str) -> Outcome:
         """Let whoever waits for a task go on without it; its outcome then."""
         found = await self.find(task)
-        return await self.history.outcome(await self._parts.reach.move_to_background(found.id))
+        return await self.history.outcome(await self._parts.control.move_to_background(found.id))
 
     @overload
     async def fork(
@@ -322,7 +322,7 @@ class GenCode:
         **options: Unpack[TaskOptions],
     ) -> Outcome | Handle:
         """Run a new task that begins with what another one had said and heard up to fact number `at`."""
-        job = await self._parts.work.fork(
+        job = await self._parts.service.fork(
             task, Fork(at), task_request("", prompt, options, background=background)
         )
         return self._handle(job) if background else await self.outcome(job)
@@ -338,7 +338,7 @@ class GenCode:
 
         UserMistake when less is left above it.
         """
-        return await self._parts.work.set_budget(task, budget)
+        return await self._parts.service.set_budget(task, budget)
 
     async def find(self, task: str, *, conversation: bool = False) -> Task:
         """The stored state of a task by its id, which may be shortened while it is unambiguous.
@@ -403,34 +403,34 @@ class GenCode:
 
     async def start_task(self, request: TaskRequest) -> RunningTask:
         """Start one subagent without a main conversation: the settings are its root policy."""
-        return await self._parts.work.start(request)
+        return await self._parts.service.start(request)
 
     async def start_resume(self, task: str, request: TaskRequest) -> RunningTask:
         """Go on with an earlier task, as it was; with a conversation, as the settings are now."""
         found = await self.find(task)
         if found.conversation and request.output_schema is None:
             return await self.start_turn(request.prompt, found.id, found.agent)
-        return await self._parts.work.resume(found.id, request)
+        return await self._parts.service.resume(found.id, request)
 
     async def start_fork(self, task: str, fork: Fork, request: TaskRequest) -> RunningTask:
         """Start a new task that begins with what another one knew at some point."""
-        return await self._parts.work.fork(task, fork, request)
+        return await self._parts.service.fork(task, fork, request)
 
     async def detach(self, request: TaskRequest) -> Outcome:
         """Start one subagent, or go on with an earlier one, in a process that outlives this one."""
-        return await self.get(await self._parts.work.detach(request))
+        return await self.get(await self._parts.service.detach(request))
 
     async def detach_fork(self, task: str, fork: Fork, request: TaskRequest) -> DetachedTask:
         """Start a fork in a process that outlives this one, or on a worker that has its folder."""
-        return await self._parts.work.fork_detached(task, fork, request)
+        return await self._parts.service.fork_detached(task, fork, request)
 
     async def fork_in_background(self, task: str, fork: Fork, request: TaskRequest) -> Outcome:
         """Start a fork that nobody waits for: here, or on a worker where its folder is not here."""
-        return await self.outcome_of(await self._parts.work.fork_in_background(task, fork, request))
+        return await self.outcome_of(await self._parts.service.fork_in_background(task, fork, request))
 
     async def take_on(self, handover: Handover) -> RunningTask:
         """Start what another process handed over to this one."""
-        return await self._parts.work.take_on(handover)
+        return await self._parts.service.take_on(handover)
 
     async def start_turn(
         self,
@@ -446,7 +446,7 @@ class GenCode:
         A new conversation gets the id it is `named` by, if that is free. With `waits` it also waits for its
         background commands; else their end is told in the next turn.
         """
-        return await self._parts.work.turn(self._leader(agent), prompt, session, named=named, waits=waits)
+        return await self._parts.service.turn(self._leader(agent), prompt, session, named=named, waits=waits)
 
     async def start_follow_up(
         self, session: str, agent: str = "", said: UserMessage | None = None
@@ -455,17 +455,17 @@ class GenCode:
 
         None when nothing waits that is worth a turn; `MessageKept` when the budget is spent.
         """
-        return await self._parts.work.hear(self._leader(agent), session, said)
+        return await self._parts.service.hear(self._leader(agent), session, said)
 
     async def has_news(self, session: Task) -> bool:
         """Whether something has come to an idle conversation that is worth a turn."""
-        if await self.history.unread(session.id) or self._parts.work.commands_ended(session):
+        if await self.history.unread(session.id) or self._parts.service.commands_ended(session):
             return True
         return worth_a_turn(session, await self.history.tasks(TaskQuery(parent=session.id)))
 
     async def compact(self, session: str, agent: str = "") -> bool:
         """Summarise an idle conversation; False when there is too little of it."""
-        return await self._parts.work.compact(self._leader(agent), session)
+        return await self._parts.service.compact(self._leader(agent), session)
 
     async def recover(self, tell: Callable[[Event], Awaitable[None]] | None = None) -> None:
         """Until cancelled, close tasks of this folder whose process hangs; `tell` gets notices of them."""
@@ -489,9 +489,11 @@ class GenCode:
         spec = self.agents.find(agent) if checked_text("agent", agent) else None
         who = spec or self.agents.main(parts.named_tools)
         served = checked_text("tool", tool).startswith(MCP)
-        foresight = CallExplainer(parts.seating, parts.toolbox, parts.servers.tools(who) if served else ())
+        foresight = CallExplainer(
+            parts.seat_builder, parts.toolbox, parts.mcp_servers.tools(who) if served else ()
+        )
         found = foresight.explain(tool, arguments, parts.session.caller(), spec, background=background)
-        absent = parts.servers.absent(who, tool) if served else None
+        absent = parts.mcp_servers.absent(who, tool) if served else None
         return msgspec.structs.replace(found, notes=(*found.notes, absent.why)) if absent else found
 
     async def outcome(self, job: RunningTask) -> Outcome:
@@ -503,7 +505,7 @@ class GenCode:
             raise
 
     def _handle(self, job: RunningTask) -> Handle:
-        return Handle(job, self._parts.bus, self._parts.store, self.outcome_of, self._parts.verbs)
+        return Handle(job, self._parts.bus, self._parts.store, self.outcome_of, self._parts.actions)
 
     def _leader(self, agent: str) -> AgentSpec:
         """The agent that leads a conversation."""

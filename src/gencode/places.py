@@ -1,4 +1,4 @@
-"""Where things lie: the journal, the outputs, and the folder that is worked in."""
+"""Paths: the database, the output files, and the workspace at a folder."""
 
 from pathlib import Path
 
@@ -8,12 +8,12 @@ from gencode.settings import gen_home
 
 
 def database() -> Path:
-    """Where the journal is kept."""
+    """The database file that holds the journal."""
     return gen_home() / "gencode.db"
 
 
 def outputs() -> Path:
-    """Where background tasks and commands have their output files."""
+    """The folder of the output files of background tasks and commands."""
     return gen_home() / "outputs"
 
 

@@ -163,25 +163,25 @@ class Components(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     bus: EventBus
     library: Library
     """The agents and skills there are, as their files are now."""
-    switchboard: ProviderFactory
+    providers: ProviderFactory
     models: ModelRegistry
     plugins: Plugins
-    secretary: Messaging
+    messaging: Messaging
     toolbox: Toolbox
     named_tools: tuple[str, ...]
-    root: Root
+    policy_root: Root
     """The policy of the session; a change of it reaches every agent that runs."""
-    servers: SessionServers
-    seating: SeatBuilder
+    mcp_servers: SessionServers
+    seat_builder: SeatBuilder
     session: Session
-    watch: TaskWatcher
-    reach: TaskControl
+    watcher: TaskWatcher
+    control: TaskControl
     records: TaskRecords
-    workplaces: TaskFolders
-    processes: OtherProcesses
+    task_folders: TaskFolders
+    other_processes: OtherProcesses
     delegation: Delegation
-    work: TaskService
-    verbs: TaskActions
+    service: TaskService
+    actions: TaskActions
     history: TaskHistory
 
 
@@ -303,24 +303,24 @@ def build(around: Surroundings) -> Components:
         supervisor=supervisor,
         bus=bus,
         library=library,
-        switchboard=switchboard,
+        providers=switchboard,
         models=models,
         plugins=plugins,
-        secretary=secretary,
+        messaging=secretary,
         toolbox=toolbox,
         named_tools=named_tools,
-        root=root,
-        servers=servers,
-        seating=seating,
+        policy_root=root,
+        mcp_servers=servers,
+        seat_builder=seating,
         session=session,
-        watch=watch,
-        reach=reach,
+        watcher=watch,
+        control=reach,
         records=records,
-        workplaces=workplaces,
-        processes=processes,
+        task_folders=workplaces,
+        other_processes=processes,
         delegation=delegation,
-        work=work,
-        verbs=TaskActions(records, reach, work.send),
+        service=work,
+        actions=TaskActions(records, reach, work.send),
         history=TaskHistory(records, store),
     )
 
@@ -392,11 +392,11 @@ async def opened(
             )
         )
         telemetry.follow(built.bus, store, supervisor.elsewhere)
-        stack.push_async_callback(built.servers.close)
-        built.servers.start()
+        stack.push_async_callback(built.mcp_servers.close)
+        built.mcp_servers.start()
         stack.push_async_callback(built.session.shells.close)
         if provider is None and not chosen.model:
-            built.session.model.usual = await built.switchboard.usual()
+            built.session.model.usual = await built.providers.usual()
         if desk is not None:
             await stack.enter_async_context(
                 desk.attend(str(workspace.cwd), background=chosen.background_questions)
@@ -412,7 +412,7 @@ def _engine_for(store: Store, home: Path, cwd: Path, flags: Mapping[str, Any], p
     """
     if isinstance(store, SharedJournal):
         from gencode.fleet.fleet_engine import FleetEngine
-        from gencode.fleet.workspace_transfer import Shared
+        from gencode.fleet.workspace_transfer import SharedStore
 
-        return FleetEngine(cast(Shared, store), cwd, flags, home, policy)
+        return FleetEngine(cast(SharedStore, store), cwd, flags, home, policy)
     return ProcessEngine(home, cwd, flags)

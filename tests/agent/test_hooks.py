@@ -14,7 +14,7 @@ from gencode.agent.hooks import MOST_GIVEN, MOST_KEPT, HookContext, HookResult, 
 from gencode.agent.toolbox import Toolbox, ToolContext, tool
 from gencode.core.messages import ToolCall, ToolResult
 from gencode.core.spec import Workspace
-from gencode.sandbox.processes.command_runner import Commands
+from gencode.sandbox.processes.command_runner import CommandRunner
 
 CALL = ToolCall("c1", "Edit", {"file_path": "a.py", "text": "ünï \ud800"})
 
@@ -28,7 +28,7 @@ async def edit(ctx: ToolContext, file_path: str) -> str:
 class Yard:
     """A place to run hooks in."""
 
-    def __init__(self, commands: Commands, root: Path) -> None:
+    def __init__(self, commands: CommandRunner, root: Path) -> None:
         self.root = root
         self._commands = commands
 
@@ -44,7 +44,7 @@ class Yard:
 @pytest.fixture
 async def yard(tmp_path: Path) -> AsyncIterator[Yard]:
     (tmp_path / "ws").mkdir()
-    async with Commands(tmp_path / "state") as commands:
+    async with CommandRunner(tmp_path / "state") as commands:
         yield Yard(commands, tmp_path / "ws")
 
 
@@ -222,7 +222,7 @@ async def test_events_have_the_names_that_hooks_know(yard: Yard, main: bool, eve
 
 def test_without_hooks_for_this_seat_there_are_none(tmp_path: Path):
     around = HookContext("0000abcd", "tester", Workspace(tmp_path, tmp_path, tmp_path), Toolbox())
-    run = Commands(tmp_path / "state").run
+    run = CommandRunner(tmp_path / "state").run
     assert hooks_for(around, run, [Hook("stop", "true", seats="main")]) is None
     assert hooks_for(around, run, []) is None
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from gencode.sandbox.processes.environment import MARK
+from gencode.sandbox.processes.environment import PROCESS_MARK
 from tests.agents.samples import SAMPLES
 from tests.interfaces.cli.running import gen
 
@@ -141,7 +141,7 @@ def test_new_leaves_a_trusted_folder_trusted_with_the_new_agent(tmp_path: Path):
     assert (ended.code, ended.err) == (0, "")
     assert gen("trust", "--json", cwd=tmp_path).json["state"] == "trusted"
     assert gen("agents", "show", "second", "--json", cwd=tmp_path).code == 0
-    by_an_agent = gen(*words, "third", cwd=tmp_path, **{MARK: "1"})
+    by_an_agent = gen(*words, "third", cwd=tmp_path, **{PROCESS_MARK: "1"})
     assert "gen trust" in by_an_agent.err
     assert gen("trust", "--json", cwd=tmp_path).json["state"] == "changed"
 

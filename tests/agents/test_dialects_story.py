@@ -121,7 +121,7 @@ async def test_dollars_of_other_products_count_only_where_a_price_is_known(
             return
         outcome = await gen.task("x", "Do it.")
     assert outcome.status == status
-    assert outcome.evidence.warnings[0].startswith("its limit of $2 does not count. The price")
+    assert outcome.evidence.warnings[0].startswith("its limit of $2 does not apply. The price")
 
 
 @pytest.mark.parametrize(

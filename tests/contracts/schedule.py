@@ -152,5 +152,5 @@ async def test_a_tray_that_nobody_empties_takes_no_more(open_store: OpenStore) -
     outbox = (await open_store()).outbox
     for _ in range(MOST_WAITING):
         await outbox.add_message(OutgoingMessage(FILE, "x"))
-    with pytest.raises(UserMistake, match="Too many messages wait"):
+    with pytest.raises(UserMistake, match="Too many messages"):
         await outbox.add_message(OutgoingMessage(FILE, "x"))

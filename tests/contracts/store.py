@@ -169,7 +169,7 @@ async def test_text_that_is_not_unicode_is_stored_with_marks(open_store: OpenSto
 async def test_a_task_is_refused_while_another_owner_has_it(open_store: OpenStore) -> None:
     store = await open_store()
     lease = await store.create(TaskCreated(), "me")
-    with pytest.raises(UserMistake, match=f"Task {lease.task} is being worked on"):
+    with pytest.raises(UserMistake, match=f"Task {lease.task} is running"):
         await store.take(lease.task, "you")
     assert len(await store.append(lease, [said("still mine")])) == 1
 

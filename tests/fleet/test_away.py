@@ -16,10 +16,10 @@ from gencode.core.events import TaskCreated
 from gencode.core.spec import TaskRequest
 from gencode.core.status import Status
 from gencode.core.task import transcript_of
-from gencode.fleet.worker_workspace import LOST, copies_told
+from gencode.fleet.worker_workspace import LOST, told_copies
 from gencode.stores.pg_fleet import FleetStore
 from gencode.stores.pg_fleet_status import fleet_status
-from gencode.workspaces.worktrees.leftovers import leftovers
+from gencode.workspaces.worktrees.leftovers import find_leftovers
 from tests.fleet.country import Country, call, detached, results, said, says, told
 from tests.fleet.driving import ended
 from tests.interfaces.cli.running import gen as typed
@@ -171,11 +171,11 @@ async def test_what_nobody_waited_for_is_kept_until_a_person_takes_it_over(count
         taken_over = (await gen.find(found.id)).result
         copied = (await gen.fork(found.id, "another way")).agent_id
         assert (await told(gen, copied))[-2].startswith(
-            f"You are back in the folder itself, {country.folder}."
+            f"You are back in the original folder, {country.folder}."
         )
         await gen.resume(found.id, "more")
         assert (await told(gen, found.id))[-2].startswith(
-            f"You are back in the folder itself, {country.folder}."
+            f"You are back in the original folder, {country.folder}."
         )
     kept = found.result.replace(f"{offered}\n", "")
     assert taken_over == f"{kept}\n\n[Its changes are in the files of {country.folder} now.]"
@@ -212,7 +212,7 @@ async def test_a_task_is_woken_from_a_machine_that_has_not_its_folder(
     named = {"database_url": country.url}
     try:
         async with GenCode.open(tmp_path, model=f"scripted:{country.script}", settings=named) as gen:
-            with pytest.raises(UserMistake, match="is not on this machine; let a worker go on with it"):
+            with pytest.raises(UserMistake, match="is not on this machine"):
                 await gen.resume(found.id, "again")
             with pytest.raises(UserMistake, match="is not on this machine; let a worker run the fork"):
                 await gen.fork(found.id, "again")
@@ -295,12 +295,12 @@ async def test_when_a_worker_dies_another_one_goes_on_in_a_copy_of_its_own(count
         victim.send(signal.SIGKILL)
         [found] = await ended(gen, [task])
         heard = await told(gen, task)
-        [first, _] = copies_told(transcript_of(await gen.history.events(task)))
+        [first, _] = told_copies(transcript_of(await gen.history.events(task)))
     assert found.status is Status.COMPLETED
-    [anew] = [text for text in heard if text.startswith("You go on on another machine.")]
-    assert str(victim.log) not in anew and "what you had changed in files before is not in it" in anew
+    [anew] = [text for text in heard if text.startswith("You continue on another machine.")]
+    assert str(victim.log) not in anew and "your earlier file changes are not in it" in anew
     assert "added dead3.txt +1 -0" in found.result
-    left = await leftovers(victim.log)
+    left = await find_leftovers(victim.log)
     assert [(each.away, bool(each.changed)) for each in left] == [(True, True)]
     assert first.path.startswith(str(left[0].path)), (first, left)
     assert [each for each in found.evidence.warnings if "lost" in each] == [LOST.format(copy=first)]
@@ -318,8 +318,8 @@ async def test_a_worker_that_is_told_to_end_at_once_hands_over_what_was_done(cou
         [found] = await ended(gen, [task])
         heard = await told(gen, task)
     assert found.status is Status.COMPLETED
-    [moved] = [text for text in heard if text.startswith("You go on on another machine.")]
-    assert "now, with what you had changed in files before. Tools for files" in moved
+    [moved] = [text for text in heard if text.startswith("You continue on another machine.")]
+    assert "with your earlier file changes" in moved
     assert [line for line in found.result.splitlines() if line.startswith("added")] == [
         f"added told{n}.txt +1 -0" for n in range(4)
     ]

@@ -46,7 +46,7 @@ def write(folder: Path, agents: int, turns: int, tokens: int) -> str:
 
 async def machines(stack: AsyncExitStack, url: str, folder: Path, count: int) -> None:
     """So many workers, each with connections of its own."""
-    from gencode.fleet.worker import Shape, Worker
+    from gencode.fleet.worker import Worker, WorkerOptions
     from gencode.stores.pg_fleet import FleetStore
 
     async def ended(worker: Worker, working: "asyncio.Task[None]") -> None:
@@ -56,7 +56,7 @@ async def machines(stack: AsyncExitStack, url: str, folder: Path, count: int) ->
     for _ in range(count):
         store = await FleetStore.open(url)
         stack.push_async_callback(store.close)
-        worker = Worker(store, Shape(8, folder, folder / "home", agents=("general-purpose",)))
+        worker = Worker(store, WorkerOptions(8, folder, folder / "home", agents=("general-purpose",)))
         stack.push_async_callback(ended, worker, asyncio.ensure_future(worker.work()))
 
 

@@ -17,7 +17,7 @@ from gencode.core.status import Status
 from gencode.core.task import Task
 from gencode.journal.store import TaskQuery
 from gencode.tasks.fork import Fork
-from gencode.workspaces.worktrees.leftovers import leftovers
+from gencode.workspaces.worktrees.leftovers import find_leftovers
 from tests.fleet.conftest import PATIENT
 from tests.fleet.country import Country, call, detached, results, said, says, told
 from tests.fleet.driving import ended
@@ -119,7 +119,7 @@ async def test_a_fork_at_an_early_fact_has_nothing_of_what_came_later_and_says_s
         f"one changed: how its files were at fact {answered - 1} is not known."
     )
     assert [("a.txt" in each, "two.txt" in each) for each in seen] == [(True, False), (True, True)]
-    assert "what you changed in files is not in it, so look before you rely on it" in heard[-1]
+    assert "your file changes are not in it" in heard[-1]
     [warned] = [each for each in found[0].evidence.warnings if each.startswith("it begins in a copy")]
     assert warned.startswith(f"it begins in a copy of {country.folder} as it was when task {first} was sent")
 
@@ -131,7 +131,7 @@ async def test_a_fork_that_changes_nothing_more_offers_nothing(country: Country)
         task, _ = await gen.detach_fork(first, Fork(), TaskRequest("", "only look"))
         [found] = await ended(gen, [task])
         waiting = [each for each in country.doctor() if task in each]
-        left = [each.path for each in await leftovers(country.workers[0].log)]
+        left = [each.path for each in await find_leftovers(country.workers[0].log)]
         more, _ = await gen.detach_fork(task, Fork(), TaskRequest("", "look again"))
         [again] = await ended(gen, [more])
         seen = await results(gen, more)
@@ -182,7 +182,7 @@ async def test_what_cannot_be_named_from_another_machine_is_said(country: Countr
         async with opened(country, tmp_path) as gen:
             with pytest.raises(UserMistake, match="let a worker run the fork: gen task fork"):
                 await gen.fork(first, "again")
-            with pytest.raises(UserMistake, match="has no fact 999"):
+            with pytest.raises(UserMistake, match="has no event 999"):
                 await gen.detach_fork(first, Fork(999), TaskRequest("", "again"))
         wider = fork(country, tmp_path, first, "again", "--background", "--permission-mode", "dontAsk")
     assert (wider.code, "leave --permission-mode" in wider.err) == (2, True)

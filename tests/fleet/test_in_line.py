@@ -9,7 +9,7 @@ from gencode import GenCode
 from gencode.core.outcome import Outcome
 from gencode.core.status import Status
 from gencode.tasks.running_task import GRACE_SECONDS
-from gencode.workspaces.transfer.apply_changes import TURN, turn
+from gencode.workspaces.transfer.apply_changes import LOCK_FILE, checkout_lock
 from gencode.workspaces.transfer.checkout import checkout_at
 from tests.fleet.conftest import PATIENT
 from tests.fleet.country import Country, call, says
@@ -48,7 +48,7 @@ async def all_ended(country: Country, gen: GenCode) -> "asyncio.Future[list[Outc
 
 async def test_all_of_it_comes_however_long_one_stands_in_line(country: Country) -> None:
     async with country.gen(allow=MAY) as gen:
-        async with turn(await checkout_at(country.folder)):
+        async with checkout_lock(await checkout_at(country.folder)):
             work = await all_ended(country, gen)
         found = await work
     now = f"[Its changes are in the files of {country.folder} now.]"
@@ -61,7 +61,7 @@ async def test_all_of_it_comes_however_long_one_stands_in_line(country: Country)
 
 
 async def test_whoever_closes_waits_for_nothing_in_line_and_it_is_offered(country: Country) -> None:
-    async with turn(await checkout_at(country.folder)):
+    async with checkout_lock(await checkout_at(country.folder)):
         async with asyncio.timeout(PATIENCE), country.gen(allow=MAY) as gen:
             work = await all_ended(country, gen)
         found = await work
@@ -73,7 +73,7 @@ async def test_whoever_closes_waits_for_nothing_in_line_and_it_is_offered(countr
 async def test_what_cannot_come_is_told_with_the_reason_and_offered_until_it_is_taken(
     country: Country,
 ) -> None:
-    lock = country.folder / ".git" / TURN
+    lock = country.folder / ".git" / LOCK_FILE
     lock.unlink(missing_ok=True)
     lock.mkdir()
     async with country.gen(allow=MAY) as gen:

@@ -12,7 +12,7 @@ from gencode.app import components
 from gencode.core.events import MessageAdded, TaskEnded, TaskStarted
 from gencode.core.spec import TaskRequest
 from gencode.core.status import Status
-from gencode.fleet.worker import Shape, UnclaimedTasks, Worker
+from gencode.fleet.worker import UnclaimedTasks, Worker, WorkerOptions
 from gencode.stores.pg_fleet import FleetStore
 from gencode.stores.pg_fleet_status import fleet_status
 from gencode.tasks.crash_recovery import close_unclaimed
@@ -150,7 +150,7 @@ async def test_a_worker_that_drains_does_not_judge_what_others_could_take(
     narrow: Fleet, tmp_path: Path
 ) -> None:
     store = await FleetStore.open(narrow.url)
-    worker = Worker(store, Shape(1, tmp_path, tmp_path / "home", agents=("Nobody",)))
+    worker = Worker(store, WorkerOptions(1, tmp_path, tmp_path / "home", agents=("Nobody",)))
     working = asyncio.ensure_future(worker.work())
     await until(lambda: worker.can_judge, "it has reported")
     worker.drain()
@@ -186,5 +186,5 @@ async def test_what_a_worker_has_or_has_done_is_not_ended_for_it(narrow: Fleet) 
         assert not await close_unclaimed(components(gen).store, held, "no worker took it")
         now = await gen.history.current(held)
         assert await gen.history.current(done.id) == done
-    why = f"no worker took it. To go on with it after that: gen task resume {held} 'go on'"
+    why = f"no worker took it. To resume it later: gen task resume {held} 'go on'"
     assert (now.status, now.end.error) == (Status.TIMED_OUT, why)

@@ -96,7 +96,7 @@ async def test_at_home_it_goes_on_and_is_forked_in_a_worktree(country: Country) 
         )
     assert "added two.txt" in once.result and "added three.txt" not in once.result
     assert "added two.txt" in twice.result and "added three.txt" in twice.result
-    assert "which was made with what you changed on " in heard[-2]
+    assert "which contains what you changed on " in heard[-2]
     assert "[It began with the work of task " in forked.result and "added one.txt" in once.result
     assert untouched(country)
 
@@ -109,12 +109,12 @@ async def test_a_fork_of_a_task_in_a_worktree_here_begins_with_its_work(country:
         (tree / "left.txt").write_text("not committed\n")
         (tree / ".env").write_text("KEY=1\n")
         country.write(wrote("two.txt"))
-        task, words = await components(app).work.fork_detached(
+        task, words = await components(app).service.fork_detached(
             first["agentId"], Fork(), TaskRequest("", "another way")
         )
         [found] = await ended(app, [task])
         seen, heard = await results(app, task), await told(app, task)
-        early, early_words = await components(app).work.fork_detached(
+        early, early_words = await components(app).service.fork_detached(
             first["agentId"], Fork(3), TaskRequest("", "before")
         )
         [before] = await ended(app, [early])
@@ -131,7 +131,7 @@ async def test_a_fork_of_a_task_in_a_worktree_here_begins_with_its_work(country:
     assert (
         "What both changed there:]\nadded left.txt +1 -0\nadded one.txt +1 -0\nadded two.txt" in found.result
     )
-    assert "not sent along: " in " ".join(found.evidence.warnings)
+    assert "not sent: " in " ".join(found.evidence.warnings)
     assert (before.status, "as it was when task" in early_words) == (Status.COMPLETED, True)
     assert ("a.txt" in listed[-2], "one.txt" in listed[-2]) == (True, False)
     assert untouched(country)
@@ -150,7 +150,8 @@ async def test_a_fork_of_it_and_an_isolated_fork_of_another_one_are_isolated(cou
         country.write(wrote("two.txt"))
         asked = TaskRequest("", "another way", isolation="worktree")
         forks = [
-            (await components(app).work.fork_detached(task.id, Fork(), asked))[0] for task in (first, plain)
+            (await components(app).service.fork_detached(task.id, Fork(), asked))[0]
+            for task in (first, plain)
         ]
         found = await ended(app, forks)
         seen = [(await results(app, each.id))[-2] for each in found]

@@ -64,11 +64,11 @@ class Hands:
 
 async def served(store: Any, count: int, *, most: int, workers: int = 1, **caps: int) -> Hands:
     """What became of so many tasks that workers took."""
-    from gencode.fleet.queue import Serving, Share
+    from gencode.fleet.queue import QueueConsumer, TaskSelection
 
     hands = Hands()
-    share = Share(lambda: ["Explore", "Plan"], most, caps)
-    serving = [Serving(store, share, hands.run) for _ in range(workers)]
+    share = TaskSelection(lambda: ["Explore", "Plan"], most, caps)
+    serving = [QueueConsumer(store, share, hands.run) for _ in range(workers)]
     work = asyncio.gather(*(each.serve() for each in serving))
     await until(lambda: len(hands.order) >= count, "all tasks were taken")
     for each in serving:
@@ -134,13 +134,13 @@ async def test_an_earlier_task_goes_to_the_workers_unless_somebody_is_at_it(
 ) -> None:
     lease = await store.create(TaskCreated(agent="Plan"), "me", [TaskStarted()])
     again = Handover(model="offline", task=lease.task, prompt="more")
-    with pytest.raises(UserMistake, match="is being worked on"):
+    with pytest.raises(UserMistake, match="is running"):
         await engine(store, tmp_path).start(again)
     await store.append(lease, [TaskEnded(Status.COMPLETED, reason=EndReason.FINISHED)], last=True)
     away = await engine(store, tmp_path).queue(again, delay=timedelta(0))
     assert away.task == lease.task
     assert await queued(store) == [("gencode.agent.plan", lease.task, 0)]
-    with pytest.raises(UserMistake, match="is being worked on"):
+    with pytest.raises(UserMistake, match="is running"):
         await engine(store, tmp_path).start(again)
 
 

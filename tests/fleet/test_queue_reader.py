@@ -19,11 +19,11 @@ class Listening:
     """What passes a sieve, for a worker that is `full` or not."""
 
     def __init__(self) -> None:
-        from gencode.fleet.queue_reader import Sieve
+        from gencode.fleet.queue_reader import NewsFilter
 
         self.full = False
         self.heard: list[Any] = []
-        self.sieve = Sieve(self.heard.append, lambda: self.full, "ch")
+        self.sieve = NewsFilter(self.heard.append, lambda: self.full, "ch")
 
 
 async def test_new_jobs_that_come_together_are_heard_together_and_the_last_is_not_missed() -> None:

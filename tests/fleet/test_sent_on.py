@@ -15,10 +15,10 @@ from gencode.core.events import Event, TaskCreated
 from gencode.core.spec import TaskRequest
 from gencode.core.status import Status
 from gencode.core.task import Task
-from gencode.fleet.worker_folder import Onward, Shape
+from gencode.fleet.worker_folder import ForwardingEngine, WorkerOptions
 from gencode.journal.dispatch import Handover
 from gencode.journal.store import TaskQuery
-from gencode.sandbox.choose_sandbox import chosen
+from gencode.sandbox.choose_sandbox import best_sandbox
 from gencode.stores.pg_fleet import FleetStore
 from gencode.testing import reported
 from tests.fleet.country import Country, call, detached, results, says, told
@@ -67,7 +67,7 @@ async def children(store: object, parent: str) -> list[Task]:
 
 @pytest.mark.needs("bwrap")
 async def test_a_command_finds_the_copy_at_the_name_of_the_folder_that_was_sent(country: Country) -> None:
-    if not chosen().has_own_names:
+    if not best_sandbox().supports_aliases:
         pytest.skip("bubblewrap does not work here")
     there = str(country.folder)
     deny = ["Read(secret/**)", f"Write({there}/kept/**)"]
@@ -90,7 +90,7 @@ async def test_a_command_finds_the_copy_at_the_name_of_the_folder_that_was_sent(
         back = await shared.parcels.returned(found.id)
         assert back is not None and back[0].files == 1
         await shared.parcels.taken(found.id, back[0].commit)
-    assert f"commands take names that begin with {there}/" in heard[1]
+    assert f"{there}/" in heard[1]
     assert [text.splitlines()[0] for text in seen[:2]] == ["b", there]
     assert "Read-only file system" in seen[2]
     assert [text for text in seen[3:] if "the rule" not in text] == []
@@ -171,8 +171,8 @@ async def test_who_waits_under_a_cap_sends_nobody_that_has_one(postgres: Postgre
     try:
         first = (await store.create(TaskCreated(agent="Mason", prompt="x"), "me")).task
         second = (await store.create(TaskCreated(agent="free", prompt="x", parent=first), "me")).task
-        shape = Shape(1, tmp_path, tmp_path, caps={"mason": 2, "painter": 3})
-        onward = Onward(store, shape, str(tmp_path), {})
+        shape = WorkerOptions(1, tmp_path, tmp_path, caps={"mason": 2, "painter": 3})
+        onward = ForwardingEngine(store, shape, str(tmp_path), {})
         sent = TaskCreated(agent="painter", prompt="x", parent=second)
         with pytest.raises(UserMistake, match="painter cannot be sent to other workers from here: it has"):
             await onward.start(Handover(model="m", created=sent, bound=True))
@@ -188,7 +188,9 @@ async def test_who_is_sent_below_tasks_that_go_round_in_circles_is_sent_on(
         for name, above in (("a" * 8, "b" * 8), ("b" * 8, "a" * 8)):
             fact = TaskCreated(agent="free", prompt="x", parent=above)
             await store.adopt([Event(name, 1, "2026-01-01T00:00:00.000Z", fact)])
-        onward = Onward(store, Shape(1, tmp_path, tmp_path, caps={"painter": 3}), str(tmp_path), {})
+        onward = ForwardingEngine(
+            store, WorkerOptions(1, tmp_path, tmp_path, caps={"painter": 3}), str(tmp_path), {}
+        )
         sent = TaskCreated(agent="painter", prompt="x", parent="a" * 8, cwd=str(tmp_path))
         async with asyncio.timeout(PATIENCE):
             away = await onward.start(Handover(model="m", created=sent))

@@ -9,12 +9,12 @@ from gencode.core.events import MessageAdded, TaskCreated, TaskEnded, TaskStarte
 from gencode.core.messages import place_told
 from gencode.core.place import WorkerCopy
 from gencode.core.status import EndReason, Status
-from gencode.fleet.worker_workspace import HERE, NAMES, copies_told
+from gencode.fleet.worker_workspace import HERE, NAMES, told_copies
 from gencode.fleet.workspace_transfer import read_order
 from gencode.journal.folder_snapshot import FolderSnapshot, MissingChanges, ReturnedChanges
 from gencode.stores.pg_fleet import FleetStore
-from gencode.workspaces.transfer.snapshot_builder import Packer
-from gencode.workspaces.transfer.worker_copy import Guest, lodge
+from gencode.workspaces.transfer.snapshot_builder import SnapshotBuilder
+from gencode.workspaces.transfer.worker_copy import IncomingTask, open_task_worktree
 from tests.interfaces.cli.running import gen as typed
 from tests.postgres import Postgres
 from tests.workspaces.worktrees.yard import repository
@@ -66,13 +66,15 @@ async def test_merge_names_what_was_too_large_to_come_along(postgres: Postgres, 
     repo = repository(tmp_path / "repo")
     store = await FleetStore.open(url)
     parcels = store.parcels
-    parcel = await Packer(repo, tmp_path / "own", parcels).pack()
+    parcel = await SnapshotBuilder(repo, tmp_path / "own", parcels).build()
     created = TaskCreated(agent="Explore", prompt="look", cwd=str(repo))
     lease = await store.create(created, "me", (TaskStarted(), MessageAdded(HEARD)))
-    lodging = await lodge(Guest(lease.task, str(repo), parcel), parcels, tmp_path / "home")
+    lodging = await open_task_worktree(
+        IncomingTask(lease.task, str(repo), parcel), parcels, tmp_path / "home"
+    )
     (lodging.cwd / "small.txt").write_text("small\n")
     await lodging.hand_in(parcels, "me", "w-1-ab")
-    lodging.leave(tmp_path / "home")
+    lodging.release(tmp_path / "home")
     found = await parcels.returned(lease.task)
     assert found and await parcels.hand_in(replace(found[0], left="made.bin"), found[1], "me")
     await store.append(lease, [TaskEnded(Status.COMPLETED, reason=EndReason.FINISHED)], last=True)
@@ -109,4 +111,4 @@ async def test_whoever_wakes_a_task_behind_its_own_work_is_told_so(
 
 
 def test_only_what_says_that_it_is_a_copy_is_one() -> None:
-    assert copies_told([replace(HEARD, notice=None), HEARD]) == [WorkerCopy("/own/c p", "w-1-ab")]
+    assert told_copies([replace(HEARD, notice=None), HEARD]) == [WorkerCopy("/own/c p", "w-1-ab")]

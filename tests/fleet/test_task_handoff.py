@@ -36,12 +36,12 @@ async def working(
 
     The first ones are curious: they look at tasks of agents that they do not know.
     """
-    from gencode.fleet.queue import Serving, Share
+    from gencode.fleet.queue import QueueConsumer, TaskSelection
     from gencode.fleet.task_handoff import OFFERS
 
     listening: set[int] = set()
 
-    def worker(number: int) -> Serving:
+    def worker(number: int) -> QueueConsumer:
         async def fits(needs: Any) -> bool:
             listening.add(number)
             return needs.agent != "nobody"
@@ -49,8 +49,8 @@ async def working(
         def meet(waiting: Sequence[tuple[str, str]]) -> set[str]:
             return {agent for _, agent in waiting} if number < curious else set()
 
-        share = Share(lambda: ["Explore"], 8, {"counted": 1}, fits=fits, meet=meet)
-        return Serving(store, share, lambda task: run(number, task))
+        share = TaskSelection(lambda: ["Explore"], 8, {"counted": 1}, fits=fits, meet=meet)
+        return QueueConsumer(store, share, lambda task: run(number, task))
 
     serving = [worker(number) for number in range(count)]
     work = asyncio.gather(*(each.serve() for each in serving))
@@ -70,21 +70,21 @@ async def working(
 
 
 async def queued(store: Any, agent: str = "Explore") -> str:
-    from gencode.fleet.queue import enqueuing
+    from gencode.fleet.queue import enqueue_task
 
-    return await store.submit(TaskCreated(agent=agent), b"{}", enqueuing(agent))
+    return await store.submit(TaskCreated(agent=agent), b"{}", enqueue_task(agent))
 
 
 async def test_another_worker_takes_it_although_its_time_has_not_come(store: Any) -> None:
-    from gencode.fleet.queue import Later
-    from gencode.fleet.task_handoff import Needs
+    from gencode.fleet.queue import RetryLater
+    from gencode.fleet.task_handoff import TaskNeeds
 
     refused: dict[str, int] = {}
     ran: dict[str, int] = {}
 
     async def run(worker: int, task: str) -> None:
         if refused.setdefault(task, worker) == worker:
-            raise Later("its folder is not here", LONG, Needs("Explore", "/a", "mark"))
+            raise RetryLater("its folder is not here", LONG, TaskNeeds("Explore", "/a", "mark"))
         ran[task] = worker
 
     async with working(store, 2, run):
@@ -94,14 +94,14 @@ async def test_another_worker_takes_it_although_its_time_has_not_come(store: Any
 
 
 async def test_what_nobody_can_run_is_not_passed_round(store: Any) -> None:
-    from gencode.fleet.queue import Later
-    from gencode.fleet.task_handoff import Needs
+    from gencode.fleet.queue import RetryLater
+    from gencode.fleet.task_handoff import TaskNeeds
 
     tries: list[int] = []
 
     async def run(worker: int, _task: str) -> None:
         tries.append(worker)
-        raise Later("nobody has it", LONG, Needs("Explore"))
+        raise RetryLater("nobody has it", LONG, TaskNeeds("Explore"))
 
     async with working(store, 3, run):
         await queued(store)
@@ -115,8 +115,8 @@ async def test_what_nobody_can_run_is_not_passed_round(store: Any) -> None:
 async def test_an_agent_that_no_worker_knew_is_served_at_once_by_the_one_that_has_its_folder(
     store: Any,
 ) -> None:
-    from gencode.fleet.queue import Later
-    from gencode.fleet.task_handoff import Needs
+    from gencode.fleet.queue import RetryLater
+    from gencode.fleet.task_handoff import TaskNeeds
 
     refused: list[int] = []
     ran: dict[str, int] = {}
@@ -124,7 +124,7 @@ async def test_an_agent_that_no_worker_knew_is_served_at_once_by_the_one_that_ha
     async def run(worker: int, task: str) -> None:
         if worker == 0:
             refused.append(worker)
-            raise Later("its folder is not here", LONG, Needs("rare", "/a", "mark"))
+            raise RetryLater("its folder is not here", LONG, TaskNeeds("rare", "/a", "mark"))
         ran[task] = worker
 
     async with working(store, 2, run, curious=1):

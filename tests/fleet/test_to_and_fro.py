@@ -12,7 +12,7 @@ from gencode.core.status import Status
 from gencode.journal.dispatch import SharedJournal
 from gencode.journal.folder_snapshot import ReturnedChanges
 from gencode.tasks.fork import Fork
-from gencode.workspaces.worktrees.worktree import recorded, repository_folder
+from gencode.workspaces.worktrees.worktree import read_record, repository_folder
 from tests.fleet.conftest import PATIENT
 from tests.fleet.country import Country, call, results, says, told
 from tests.fleet.driving import ended
@@ -70,7 +70,7 @@ async def forks(country: Country, task: str) -> list[set[str]]:
     writes(country, "four.txt")
     async with country.gen() as app:
         near = await app.fork(task, "another way")
-        far, _ = await components(app).work.fork_detached(task, Fork(), TaskRequest("", "another way"))
+        far, _ = await components(app).service.fork_detached(task, Fork(), TaskRequest("", "another way"))
         found = [await app.find(near.agent_id), *await ended(app, [far])]
         assert [(each.status, each.end.error) for each in found] == [(Status.COMPLETED, None)] * 2
         return [await seen(app, each.id) for each in found]
@@ -193,7 +193,7 @@ async def test_on_two_machines_with_one_repository_a_task_goes_on_with_what_is_o
     assert saw == {"one", "two", "three", "open"}
     move("third")
     assert await on_worker(country, task, "four.txt") == {"one", "two", "three", "four", "open"}
-    there = recorded(second)
+    there = read_record(second)
     assert there is not None and there.branch == f"gencode/{second.name}"
 
 

@@ -19,7 +19,7 @@ from gencode.core.messages import AssistantMessage, UserMessage
 from gencode.core.spec import TaskRequest
 from gencode.core.status import EndReason, Status, WaitFor, stop_cause
 from gencode.core.task import Task, transcript_of
-from gencode.fleet.worker import MOST_TAKES, Shape, Worker
+from gencode.fleet.worker import MOST_TAKES, Worker, WorkerOptions
 from gencode.fleet.workspace_transfer import read_order
 from gencode.journal.store import TaskQuery
 from gencode.stores.pg_fleet import FleetStore
@@ -161,7 +161,7 @@ async def test_a_task_that_was_woken_can_be_stopped_before_a_worker_begins_and_k
     gen: GenCode,
 ) -> None:
     task = await woken(gen)
-    stops = await components(gen).reach.stop(task, stop_cause("a person stopped it"))
+    stops = await components(gen).control.stop(task, stop_cause("a person stopped it"))
     assert [each.id for each in stops.hit] == [task]
     assert (stops.task.status, stops.task.result) == (Status.CANCELLED, "old")
     assert (await heard(gen, task))[-1] == "again"
@@ -180,7 +180,7 @@ async def test_a_worker_that_refuses_a_task_keeps_what_it_was_told(
     await store.link.fetch(
         "UPDATE gen_task SET dispatch = $2 WHERE id = $1", task, json.dumps(order).encode()
     )
-    await Worker(store, Shape(1, tmp_path, tmp_path / "home", agents=("Explore",))).run(task)
+    await Worker(store, WorkerOptions(1, tmp_path, tmp_path / "home", agents=("Explore",))).run(task)
     await store.close()
     assert (await gen.history.current(task)).status is Status.FAILED
     assert (await heard(gen, task))[-1] == "again"
@@ -251,4 +251,4 @@ async def test_an_agent_may_be_woken_as_often_as_one_likes(gen: GenCode) -> None
     assert found is not None and found.order is not None and found.takes > MOST_TAKES
     assert found.takes - read_order(found.order).takes == 0
     with pytest.raises(UserMistake, match="was woken and waits for a worker"):
-        await components(gen).watch.check_not_woken(await gen.find(task))
+        await components(gen).watcher.check_not_woken(await gen.find(task))

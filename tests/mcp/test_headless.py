@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from gencode.interfaces.log_file import log_file
-from gencode.sandbox.processes.environment import MARK
+from gencode.sandbox.processes.environment import PROCESS_MARK
 from gencode.settings import gen_home
 from tests.interfaces.cli.running import SECONDS, Ended, gen, in_terminal, script, start
 from tests.mcp.fleet import Fleet, offer
@@ -164,7 +164,7 @@ def test_a_changed_server_is_approved_without_a_terminal(fleet: Fleet, changed: 
     words = ("trust", "--server", "odd")
     unsure = gen(*words, cwd=fleet.folder)
     assert (unsure.code, "add --yes" in unsure.err) == (2, True)
-    by_agent = gen(*words, "--yes", cwd=fleet.folder, **{MARK: "x"})
+    by_agent = gen(*words, "--yes", cwd=fleet.folder, **{PROCESS_MARK: "x"})
     assert by_agent.code == 2
     (shown,) = gen(*words, "--json", cwd=fleet.folder).json["servers"]
     assert (shown["state"], shown["approved"]) == ("unapproved", False)

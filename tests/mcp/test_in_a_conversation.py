@@ -15,7 +15,7 @@ from gencode.mcp.servers import McpServers
 from gencode.mcp.session_servers import ServerReport
 from gencode.mcp.tool_list import parse_tool
 from gencode.providers.scripted import ScriptedProvider
-from gencode.sandbox.processes.command_runner import Commands
+from gencode.sandbox.processes.command_runner import CommandRunner
 from gencode.stores.memory import MemoryStore
 from gencode.testing import call, says
 from tests.mcp.fleet import Fleet, offer
@@ -101,7 +101,7 @@ async def test_a_call_of_a_tool_whose_server_is_not_ready_is_told_why(
     settings = {"mcp_servers": table, "permission_mode": "dontAsk"}
     model = ScriptedProvider.of({"main": [DO_ONE, says("done")]})
     async with GenCode.open(fleet.folder, model=model, store=MemoryStore(), settings=settings) as gen:
-        components(gen).servers.wait_at_most(0.0 if manner.startswith("waits") else None)
+        components(gen).mcp_servers.wait_at_most(0.0 if manner.startswith("waits") else None)
         outcome = await gen.ask("go").outcome()
         [_, _, answered, _] = transcript_of(await gen.history.events(outcome.agent_id))
     assert isinstance(answered, ToolMessage)
@@ -170,7 +170,7 @@ async def test_only_a_server_that_is_a_program_here_is_taken_to_share_the_files(
     (near,) = servers.tools()
     table = {"far": {"url": "http://127.0.0.1:9/mcp"}}
     (definition,) = servers_from_settings(table, "settings.toml", users=True)
-    server = McpServer(definition, fleet.folder, {}, lambda _: Commands(fleet.home / "state"))
+    server = McpServer(definition, fleet.folder, {}, lambda _: CommandRunner(fleet.home / "state"))
     one = parse_tool(offer("one")[0])
     far = ServerToolFactory(ServerApprovals(fleet.home)).tool(server, one, "mcp__far__one", reads=False)
     assert (near.local, far.local) == (True, False)

@@ -6,27 +6,27 @@ from pathlib import Path
 import pytest
 
 from gencode.sandbox import landlock
-from gencode.sandbox.choose_sandbox import Candidate, candidates
-from gencode.sandbox.trial import Seen, tried
+from gencode.sandbox.choose_sandbox import SandboxCandidate, candidates
+from gencode.sandbox.trial import TrialResult, try_sandbox
 from tests.sandbox.yard import Yard
 
 WALLS = {
-    "namespaces": Candidate("Landlock with namespaces", partial(landlock.enclose, namespaces=True)),
-    "landlock": Candidate("Landlock", partial(landlock.enclose, namespaces=False)),
+    "namespaces": SandboxCandidate("Landlock with namespaces", partial(landlock.enclose, namespaces=True)),
+    "landlock": SandboxCandidate("Landlock", partial(landlock.enclose, namespaces=False)),
 }
 
 
 @cache
-def seen(name: str) -> Seen:
-    return tried(wall_named(name).enclose)
+def seen(name: str) -> TrialResult:
+    return try_sandbox(wall_named(name).enclose)
 
 
-def wall_named(name: str) -> Candidate:
+def wall_named(name: str) -> SandboxCandidate:
     return WALLS[name] if name in WALLS else next(iter(candidates()))
 
 
 def built(name: str, base: Path) -> Yard:
-    if not seen(name).holds:
+    if not seen(name).works:
         pytest.skip(f"{name} does not work here: {seen(name).trouble}")
     return Yard.build(base, wall_named(name))
 

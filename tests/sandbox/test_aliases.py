@@ -11,10 +11,10 @@ import pytest
 from msgspec.structs import replace
 
 import gencode
-from gencode.sandbox.choose_sandbox import NOTHING, Sandbox, chosen
-from gencode.sandbox.folder_aliases import found_at, with_names
-from gencode.sandbox.profile import Enclosure, enclosure
-from gencode.sandbox.trial import Seen
+from gencode.sandbox.choose_sandbox import NOTHING, Sandbox, best_sandbox
+from gencode.sandbox.folder_aliases import with_aliases, working_aliases
+from gencode.sandbox.profile import SandboxProfile, workspace_profile
+from gencode.sandbox.trial import TrialResult
 from tests.sandbox.yard import BASH, SECONDS
 
 pytestmark = pytest.mark.needs("bwrap")
@@ -34,15 +34,15 @@ class Copy:
     def home(self) -> Path:
         return self.base / "own"
 
-    def plan(self, *names: str) -> Enclosure:
-        plan = enclosure(self.folder, self.base / "temp", self.home, environ={})
-        return with_names(plan, self.folder, names)
+    def plan(self, *names: str) -> SandboxProfile:
+        plan = workspace_profile(self.folder, self.base / "temp", self.home, environ={})
+        return with_aliases(plan, self.folder, names)
 
     def taken(self, names: Sequence[str]) -> list[str]:
         return [name for name in names if self.plan(name).aliases]
 
-    def bash(self, text: str, plan: Enclosure) -> list[str]:
-        words = chosen().enclose([*BASH, text], plan)
+    def bash(self, text: str, plan: SandboxProfile) -> list[str]:
+        words = best_sandbox().enclose([*BASH, text], plan)
         ended = subprocess.run(
             words, cwd=self.folder, capture_output=True, text=True, timeout=SECONDS, check=False
         )
@@ -51,7 +51,7 @@ class Copy:
 
 @pytest.fixture
 def copy(tmp_path: Path) -> Copy:
-    if not chosen().has_own_names:
+    if not best_sandbox().supports_aliases:
         pytest.skip("bubblewrap does not work here")
     made = Copy(tmp_path)
     for name in ("copies/1/.git/hooks", "copies/1/sub", "own", "temp", "there", "near/other"):
@@ -105,7 +105,7 @@ def test_a_folder_has_all_of_its_names_at_once(copy: Copy) -> None:
     plan = copy.plan(*names)
     assert [str(alias.name) for alias in plan.aliases] == names[:2]
     assert copy.bash(f"cat {names[0]}/a.txt {names[1]}/a.txt", plan) == ["in the copy"] * 2
-    assert found_at(copy.folder, names, copy.home, chosen()) == tuple(names[:2])
+    assert working_aliases(copy.folder, names, copy.home, best_sandbox()) == tuple(names[:2])
 
 
 def test_no_place_is_taken_that_others_need(copy: Copy, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -145,12 +145,14 @@ def test_a_folder_with_very_much_in_it_is_not_cleared(copy: Copy) -> None:
 
 
 def test_without_such_a_wall_there_is_no_other_name(copy: Copy) -> None:
-    assert found_at(copy.folder, [f"{copy.base}/there"], copy.home, Sandbox(NOTHING, Seen())) == ()
+    assert (
+        working_aliases(copy.folder, [f"{copy.base}/there"], copy.home, Sandbox(NOTHING, TrialResult())) == ()
+    )
 
 
 def test_a_name_that_cannot_really_be_given_is_none(copy: Copy) -> None:
-    def wall(argv: Sequence[str], plan: Enclosure) -> list[str]:
+    def wall(argv: Sequence[str], plan: SandboxProfile) -> list[str]:
         return ["/bin/false", *argv]
 
-    broken = replace(chosen(), wall=wall)
-    assert found_at(copy.folder, [f"{copy.base}/there"], copy.home, broken) == ()
+    broken = replace(best_sandbox(), wall=wall)
+    assert working_aliases(copy.folder, [f"{copy.base}/there"], copy.home, broken) == ()

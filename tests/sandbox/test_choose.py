@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from gencode.sandbox import landlock
-from gencode.sandbox.choose_sandbox import Candidate, Sandbox, candidates, choose, chosen
-from gencode.sandbox.profile import Enclosure
-from gencode.sandbox.trial import Seen, tried
+from gencode.sandbox.choose_sandbox import Sandbox, SandboxCandidate, best_sandbox, candidates, first_working
+from gencode.sandbox.profile import SandboxProfile
+from gencode.sandbox.trial import TrialResult, try_sandbox
 
 EVERYTHING = {
     *("work", "create", "overwrite", "truncate", "change", "guarded", "missing", "hidden"),
@@ -20,15 +20,15 @@ EVERYTHING = {
 }
 
 
-def no_wall(argv: Sequence[str], plan: Enclosure) -> list[str]:
+def no_wall(argv: Sequence[str], plan: SandboxProfile) -> list[str]:
     return ["/usr/bin/env", f"TMPDIR={plan.temp}", *argv]
 
 
-def broken(argv: Sequence[str], plan: Enclosure) -> list[str]:
+def broken(argv: Sequence[str], plan: SandboxProfile) -> list[str]:
     return ["/bin/sh", "-c", "echo no walls today >&2; exit 9"]
 
 
-def absent(argv: Sequence[str], plan: Enclosure) -> list[str]:
+def absent(argv: Sequence[str], plan: SandboxProfile) -> list[str]:
     return ["/no/such/program", *argv]
 
 
@@ -42,62 +42,64 @@ def may_set_up_the_kernel() -> bool:
 
 
 def test_without_a_wall_a_trial_finds_everything_possible() -> None:
-    seen = tried(no_wall)
-    assert (seen.possible - {"socket", "kernel"}, seen.trouble, seen.holds) == (EVERYTHING, "", False)
+    seen = try_sandbox(no_wall)
+    assert (seen.possible - {"socket", "kernel"}, seen.trouble, seen.works) == (EVERYTHING, "", False)
     assert ("kernel" in seen.possible) == may_set_up_the_kernel()
 
 
 def test_a_wall_behind_which_the_kernel_can_be_set_up_is_passed_over() -> None:
-    sandbox = choose([Candidate("leaky", no_wall)], lambda _: Seen(frozenset({"work", "kernel"})))
+    sandbox = first_working(
+        [SandboxCandidate("leaky", no_wall)], lambda _: TrialResult(frozenset({"work", "kernel"}))
+    )
     assert (sandbox.exists, sandbox.passed_over) == (
         False,
-        ("leaky does not work here: commands in it can change settings of the kernel.",),
+        ("leaky does not work here: commands in it can change kernel settings.",),
     )
 
 
 def test_the_first_wall_that_holds_is_chosen_and_the_others_are_explained() -> None:
     ways = [
-        Candidate("broken", broken),
-        Candidate("absent", absent),
-        Candidate("paper", no_wall),
+        SandboxCandidate("broken", broken),
+        SandboxCandidate("absent", absent),
+        SandboxCandidate("paper", no_wall),
         *([way for way in candidates() if way.name == "Landlock"]),
     ]
-    sandbox = choose(ways)
-    if not tried(partial(landlock.enclose, namespaces=False)).holds:
+    sandbox = first_working(ways)
+    if not try_sandbox(partial(landlock.enclose, namespaces=False)).works:
         pytest.skip("this kernel has no Landlock")
     assert (sandbox.name, sandbox.passed_over) == (
         "Landlock",
         (
             "broken does not work here: no walls today.",
             "absent does not work here: [Errno 2] No such file or directory: '/no/such/program'.",
-            "paper does not work here: it keeps nothing out.",
+            "paper does not work here: it does not restrict anything.",
         ),
     )
 
 
 def test_without_any_wall_commands_stay_as_they_are_and_that_is_said() -> None:
-    sandbox = choose([Candidate("paper", no_wall)])
+    sandbox = first_working([SandboxCandidate("paper", no_wall)])
     command = ["/bin/bash", "-c", "x"]
-    assert sandbox.enclose(command, Enclosure((), Path("/t"))) == command
+    assert sandbox.enclose(command, SandboxProfile((), Path("/t"))) == command
     assert sandbox.report() == [
         "There is no sandbox here.",
         "A command that is allowed can do whatever you can.",
-        "paper does not work here: it keeps nothing out.",
+        "paper does not work here: it does not restrict anything.",
     ]
 
 
 def test_a_good_wall_says_what_it_keeps_out() -> None:
-    sandbox = Sandbox("bubblewrap", Seen(frozenset({"work", "missing", "socket"})), no_wall)
+    sandbox = Sandbox("bubblewrap", TrialResult(frozenset({"work", "missing", "socket"})), no_wall)
     assert sandbox.report() == [
         "Commands run in a sandbox: bubblewrap.",
         "Commands can write only in the workspace and in a temporary folder of their own.",
-        "They cannot change settings of the kernel, such as those in /proc/sys.",
+        "They cannot change kernel settings, such as those in /proc/sys.",
         "They cannot change .git/hooks, .git/config and .gen of the workspace.",
         "They cannot read GenCode's database and settings.",
-        "They have no network unless you give it to them.",
+        "They have no network unless you allow it.",
         "They cannot signal processes outside.",
         "Commands can make .git and .gen in the workspace where there is none yet; "
-        "GenCode looks after each command and tells.",
+        "GenCode checks after each command and reports it.",
         "Commands can talk to programs whose sockets lie in a folder, except those in /run and a few other "
         "well-known ones.",
         "Commands can read whatever else you can.",
@@ -107,18 +109,18 @@ def test_a_good_wall_says_what_it_keeps_out() -> None:
 
 def test_a_poor_wall_says_what_it_lets_through() -> None:
     possible = EVERYTHING - {"create", "overwrite"} | {"socket"}
-    assert Sandbox("Landlock", Seen(frozenset(possible)), no_wall).report() == [
+    assert Sandbox("Landlock", TrialResult(frozenset(possible)), no_wall).report() == [
         "Commands run in a sandbox: Landlock.",
         "Commands can write only in the workspace and in a temporary folder of their own.",
-        "They cannot change settings of the kernel, such as those in /proc/sys.",
+        "They cannot change kernel settings, such as those in /proc/sys.",
         "Commands can change .git/hooks, .git/config and .gen of the workspace; "
-        "GenCode looks after each command and tells.",
+        "GenCode checks after each command and reports it.",
         "Commands can empty files outside the workspace.",
         "Commands can change the permissions and times of your files outside the workspace.",
         "Commands can use the network.",
         "Commands can talk to other programs through abstract sockets.",
         "Commands can talk to programs whose sockets lie in a folder.",
-        "Commands can end other programs of yours.",
+        "Commands can stop your other programs.",
         "Commands can read GenCode's database and settings.",
         "Commands can read whatever else you can.",
         "Commands can make repositories in the workspace, with hooks of their own.",
@@ -126,14 +128,14 @@ def test_a_poor_wall_says_what_it_lets_through() -> None:
 
 
 def test_the_choice_is_made_once() -> None:
-    assert chosen() is chosen()
+    assert best_sandbox() is best_sandbox()
 
 
 @pytest.mark.needs("bwrap")
 def test_bubblewrap_is_the_first_choice() -> None:
-    if sys.platform != "linux" or not chosen().name.startswith("bubblewrap"):
-        pytest.skip(" ".join(chosen().passed_over))
-    assert (chosen().passed_over, chosen().advice()) == ((), "")
+    if sys.platform != "linux" or not best_sandbox().name.startswith("bubblewrap"):
+        pytest.skip(" ".join(best_sandbox().passed_over))
+    assert (best_sandbox().passed_over, best_sandbox().advice()) == ((), "")
 
 
 @pytest.mark.needs("setpriv")
@@ -141,9 +143,9 @@ def test_somebody_without_privileges_gets_a_wall_too() -> None:
     if os.geteuid() != 0:
         pytest.skip("all the other tests already run without privileges")
     person = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
-    text = "from gencode.sandbox.choose_sandbox import chosen; print(chosen().exists)"
+    text = "from gencode.sandbox.choose_sandbox import best_sandbox; print(best_sandbox().exists)"
     again = "import gencode, subprocess, sys; subprocess.run([sys.executable, '-c', ''], check=True)"
     if subprocess.run([*person, sys.executable, "-c", again], capture_output=True, check=False).returncode:
         pytest.skip("this Python is not for everybody")
     ended = subprocess.run([*person, sys.executable, "-c", text], cwd="/", capture_output=True, check=False)
-    assert (ended.stdout, ended.stderr) == (f"{chosen().exists}\n".encode(), b"")
+    assert (ended.stdout, ended.stderr) == (f"{best_sandbox().exists}\n".encode(), b"")

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gencode.sandbox import bubblewrap, landlock, seatbelt
-from gencode.sandbox.profile import Enclosure
+from gencode.sandbox.profile import SandboxProfile
 from gencode.sandbox.trial import Enclose
 
 EXAMPLES = settings(max_examples=int(os.environ.get("GEN_EXAMPLES", "100")), deadline=None)
@@ -22,7 +22,7 @@ WAYS: dict[str, Enclose] = {
 }
 OPTIONS = ["--", "--bind", "-p", "-c", "--network", "write=/", "--cap-add", "ALL", "A=b", "/bin/bash"]
 words = st.text(st.characters(codec="utf-8", exclude_characters="\0")) | st.sampled_from(OPTIONS)
-PLAN = Enclosure((Path("/w"),), Path("/t"), (Path("/w/.gen"),), hidden=(Path("/h"),), network=False)
+PLAN = SandboxProfile((Path("/w"),), Path("/t"), (Path("/w/.gen"),), hidden=(Path("/h"),), network=False)
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -31,7 +31,7 @@ PLAN = Enclosure((Path("/w"),), Path("/t"), (Path("/w/.gen"),), hidden=(Path("/h
 def test_the_command_stands_at_the_end_behind_a_separator(
     way: str, program: str, rest: list[str], network: bool
 ) -> None:
-    plan = Enclosure(PLAN.writable, PLAN.temp, PLAN.guarded, PLAN.hidden, network=network)
+    plan = SandboxProfile(PLAN.writable, PLAN.temp, PLAN.guarded, PLAN.hidden, network=network)
     path = f"/{program}"
     command = [path, *rest]
     line = WAYS[way](command, plan)
@@ -44,7 +44,7 @@ def test_the_rules_of_macos_name_no_path(tmp_path: Path) -> None:
     """Paths are parameters, so that no name of a folder can end a string in the profile and begin a rule."""
     work = tmp_path / 'a") (allow file-write* (subpath "'
     (work / ".git").mkdir(parents=True)
-    plan = Enclosure((work,), tmp_path / "t", (work / ".git/hooks",), hidden=(tmp_path / "h",))
+    plan = SandboxProfile((work,), tmp_path / "t", (work / ".git/hooks",), hidden=(tmp_path / "h",))
     profile = """(version 1)
 (allow default)
 (deny file-write*)
@@ -75,7 +75,7 @@ def test_the_rules_of_macos_name_no_path(tmp_path: Path) -> None:
 def test_on_macos_a_submodule_can_be_written_where_no_new_one_can_be_made(tmp_path: Path) -> None:
     modules = tmp_path / "w/.git/modules"
     (modules / "one").mkdir(parents=True)
-    plan = Enclosure((tmp_path / "w",), tmp_path / "t", (modules, modules / "one/config"))
+    plan = SandboxProfile((tmp_path / "w",), tmp_path / "t", (modules, modules / "one/config"))
     line = seatbelt.enclose(["/bin/true"], plan)
     named = dict(word.split("=", 1) for word in line if word.startswith("P"))
     rules = [each for each in line[2].splitlines() if "param" in each]

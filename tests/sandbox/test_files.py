@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from gencode.sandbox.guarded_paths import state, touched
-from gencode.sandbox.profile import Enclosure
+from gencode.sandbox.guarded_paths import guarded_state, touched_paths
+from gencode.sandbox.profile import SandboxProfile
 from tests.sandbox.conftest import built, wall_named
 from tests.sandbox.yard import BASH, Ended, Yard
 
@@ -124,19 +124,19 @@ def test_an_open_folder_is_no_way_out(yard: Yard) -> None:
 )
 def test_what_other_programs_obey_cannot_be_changed(strong: Yard, text: str) -> None:
     plan = strong.plan()
-    before = state(plan.watched())
+    before = guarded_state(plan.watched())
     assert untouched(strong, text).code != 0
-    assert touched(before, state(plan.watched())) == []
+    assert touched_paths(before, guarded_state(plan.watched())) == []
 
 
 def test_what_other_programs_obey_is_looked_at_afterwards(yard: Yard) -> None:
     """Landlock alone cannot keep it from being changed; nobody can where it does not exist yet."""
     (yard.workspace / ".git" / "config").unlink()
     plan = yard.plan()
-    before = state(plan.watched())
+    before = guarded_state(plan.watched())
     yard.bash("echo new > .git/config; echo '/evil' > .git/commondir")
     git = yard.workspace / ".git"
-    assert touched(before, state(plan.watched())) == [git / "commondir", git / "config"]
+    assert touched_paths(before, guarded_state(plan.watched())) == [git / "commondir", git / "config"]
 
 
 def test_the_rest_of_gits_folder_can_be_written(strong: Yard) -> None:
@@ -163,10 +163,10 @@ def test_git_commits_and_its_settings_stay(strong: Yard) -> None:
 def test_a_new_repository_is_told(yard: Yard) -> None:
     shutil.rmtree(yard.workspace / ".git")
     plan = yard.plan()
-    before = state(plan.watched())
+    before = guarded_state(plan.watched())
     assert yard.bash("git init -q .").code == 0
     git = yard.workspace / ".git"
-    assert touched(before, state(plan.watched())) == [git / "config", git / "hooks"]
+    assert touched_paths(before, guarded_state(plan.watched())) == [git / "config", git / "hooks"]
 
 
 @pytest.mark.parametrize(
@@ -183,9 +183,9 @@ def test_a_repository_inside_the_workspace_is_guarded_as_well(strong: Yard, text
     (inner / ".git" / "hooks").mkdir(parents=True)
     (inner / ".git" / "config").write_text("settled\n")
     plan = strong.plan()
-    before = state(plan.watched())
+    before = guarded_state(plan.watched())
     assert strong.bash(text).code != 0
-    assert touched(before, state(plan.watched())) == []
+    assert touched_paths(before, guarded_state(plan.watched())) == []
     assert strong.bash("echo x > lib/inner/.git/index; echo x > lib/inner/file").code == 0
 
 
@@ -202,12 +202,12 @@ def test_what_no_wall_can_guard_is_told(yard: Yard) -> None:
     (yard.workspace / ".git").rename(yard.base / "workspace" / "kept")
     (yard.workspace / ".git").symlink_to("kept")
     plan = yard.plan()
-    before = state(plan.watched())
+    before = guarded_state(plan.watched())
     todo = "rebase-merge/git-rebase-todo"
     yard.bash(f"mkdir -p .git/rebase-merge; echo exec ./evil > .git/{todo}")
-    assert touched(before, state(plan.watched())) == [yard.workspace / ".git" / todo]
+    assert touched_paths(before, guarded_state(plan.watched())) == [yard.workspace / ".git" / todo]
     yard.bash("rm .git; mkdir .git")
-    assert yard.workspace / ".git" in touched(before, state(plan.watched()))
+    assert yard.workspace / ".git" in touched_paths(before, guarded_state(plan.watched()))
 
 
 def test_hidden_places_cannot_be_read(strong: Yard) -> None:
@@ -289,7 +289,7 @@ def test_the_same_for_somebody_without_privileges(monkeypatch: pytest.MonkeyPatc
 
 
 def test_the_kernel_is_not_the_commands_though_the_whole_machine_is_its_workspace(strong: Yard) -> None:
-    plan = Enclosure((Path("/"),), strong.base / "temp")
+    plan = SandboxProfile((Path("/"),), strong.base / "temp")
     attempts = "for file in /proc/sys/kernel/core_pattern /sys/kernel/uevent_helper /sys/kernel/profiling; do"
     text = f'{attempts} {{ :; }} 3>>"$file" && echo "$file"; done; echo new > {strong.outside}/new'
     ended = subprocess.run(

@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from gencode.sandbox.profile import enclosure
+from gencode.sandbox.profile import workspace_profile
 from tests.sandbox.yard import Ended, Yard, listening
 
 SERVER_AND_CLIENT = """
@@ -66,7 +66,7 @@ def test_a_socket_that_the_environment_names_is_reached_only_with_the_network(
         server.listen()
         environ = {"SSH_AUTH_SOCK": str(strong.outside / "agent")}
         for network in (False, True):
-            plan = enclosure(
+            plan = workspace_profile(
                 strong.workspace, strong.base / "temp", strong.base / "home", network=network, environ=environ
             )
             argv = strong.wall.enclose(["python3", "-c", text], plan)

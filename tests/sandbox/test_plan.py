@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from gencode.sandbox.guarded_paths import guarded_names
-from gencode.sandbox.profile import Access, Enclosure, enclosure, layers
+from gencode.sandbox.profile import Access, SandboxProfile, layers, workspace_profile
 
 
 @pytest.fixture
@@ -16,11 +16,13 @@ def base(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def plan_of(base: Path, *, network: bool = False, **environ: str) -> Enclosure:
-    return enclosure(base / "work", base / "temp", base / "home" / ".gen", network=network, environ=environ)
+def plan_of(base: Path, *, network: bool = False, **environ: str) -> SandboxProfile:
+    return workspace_profile(
+        base / "work", base / "temp", base / "home" / ".gen", network=network, environ=environ
+    )
 
 
-def places(plan: Enclosure, base: Path) -> list[tuple[str, Access]]:
+def places(plan: SandboxProfile, base: Path) -> list[tuple[str, Access]]:
     """The layers below a folder."""
     return [
         (str(place.relative_to(base)), access) for place, access in layers(plan) if place.is_relative_to(base)
@@ -49,7 +51,7 @@ def test_what_is_guarded_is_a_place_of_its_own_and_so_are_the_folders_above_it(b
 def test_an_inner_place_wins_over_an_outer_one(base: Path) -> None:
     """A temporary folder in the per-user folder can be written, though the per-user folder is hidden."""
     (base / "home/.gen/tmp").mkdir()
-    plan = enclosure(base / "work", base / "home/.gen/tmp", base / "home/.gen", environ={})
+    plan = workspace_profile(base / "work", base / "home/.gen/tmp", base / "home/.gen", environ={})
     assert places(plan, base) == [
         ("work", Access.WRITE),
         ("home/.gen", Access.HIDE),
@@ -62,7 +64,7 @@ def test_a_worktree_in_the_per_user_folder_is_writable_and_what_is_beside_it_onl
     for name in ("worktrees/a/one/.git/hooks", "worktrees/.mirrors", "state"):
         (home / name).mkdir(parents=True)
     (home / "worktrees/a/one/.git/config").touch()
-    plan = enclosure(home / "worktrees/a/one", base / "temp", home, environ={})
+    plan = workspace_profile(home / "worktrees/a/one", base / "temp", home, environ={})
     assert places(plan, home) == [
         (".", Access.HIDE),
         ("worktrees", Access.READ),
@@ -72,11 +74,11 @@ def test_a_worktree_in_the_per_user_folder_is_writable_and_what_is_beside_it_onl
         ("worktrees/a/one/.git/config", Access.READ),
     ]
     for other in ("worktrees", "state", "."):
-        assert enclosure(home / other, base / "temp", home, environ={}).writable == ()
+        assert workspace_profile(home / other, base / "temp", home, environ={}).writable == ()
 
 
 def test_a_per_user_folder_in_the_workspace_is_hidden_too(base: Path) -> None:
-    plan = enclosure(base / "home", base / "temp", base / "home/.gen", environ={})
+    plan = workspace_profile(base / "home", base / "temp", base / "home/.gen", environ={})
     assert places(plan, base) == [
         ("home", Access.WRITE),
         ("temp", Access.WRITE),
@@ -94,7 +96,7 @@ def test_a_per_user_folder_in_the_workspace_is_hidden_too(base: Path) -> None:
 @pytest.mark.parametrize("folder", ["home/.gen", "home/.gen/agents", "work/.git", "work/.GEN"])
 def test_a_workspace_that_is_part_of_settings_is_not_writable(base: Path, folder: str) -> None:
     (base / folder).mkdir(parents=True, exist_ok=True)
-    plan = enclosure(base / folder, base / "temp", base / "home/.gen", environ={})
+    plan = workspace_profile(base / folder, base / "temp", base / "home/.gen", environ={})
     assert plan.writable == ()
 
 
@@ -102,7 +104,7 @@ def test_links_are_resolved(base: Path) -> None:
     (base / "way").symlink_to("work")
     (base / "work" / "own").mkdir()
     (base / "work" / ".gen").symlink_to("own")
-    plan = enclosure(base / "way", base / "temp", base / "home/.gen", environ={})
+    plan = workspace_profile(base / "way", base / "temp", base / "home/.gen", environ={})
     assert places(plan, base / "work") == [(".", Access.WRITE), ("own", Access.READ)]
 
 
@@ -163,7 +165,7 @@ def test_a_socket_that_the_environment_names_is_hidden(
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind("socket")
         environ = {name: value.format(path=base / "socket")}
-        plan = enclosure(base / "work", base / "temp", base / "home/.gen", environ=environ)
+        plan = workspace_profile(base / "work", base / "temp", base / "home/.gen", environ=environ)
         assert (base / "socket", Access.HIDE) in layers(plan)
 
 

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from gencode.core.spec import Workspace
-from gencode.sandbox.guarded_paths import state, touched
-from gencode.sandbox.placeholder_files import ITSELF, hold
-from gencode.sandbox.profile import Enclosure, enclosure
-from gencode.sandbox.shells import Order, Shells
+from gencode.sandbox.guarded_paths import guarded_state, touched_paths
+from gencode.sandbox.placeholder_files import OWN_COMMONDIR, add_placeholders
+from gencode.sandbox.profile import SandboxProfile, workspace_profile
+from gencode.sandbox.shells import CommandRequest, Shells
 from tests.sandbox.conftest import BUBBLEWRAP, built
 from tests.sandbox.yard import BASH, SECONDS, Ended, Yard
 
@@ -50,15 +50,15 @@ def yard(request: pytest.FixtureRequest, tmp_path: Path) -> Yard:
 
 
 @contextmanager
-def held(plan: Enclosure) -> Generator[Enclosure]:
-    found = hold(plan)
+def held(plan: SandboxProfile) -> Generator[SandboxProfile]:
+    found = add_placeholders(plan)
     try:
         yield found.plan
     finally:
         found.release()
 
 
-def run(yard: Yard, plan: Enclosure, text: str, cwd: Path) -> Ended:
+def run(yard: Yard, plan: SandboxProfile, text: str, cwd: Path) -> Ended:
     ended = subprocess.run(
         yard.wall.enclose((*BASH, text), plan),
         cwd=cwd,
@@ -113,10 +113,10 @@ def test_no_other_name_that_git_obeys_can_be_made(yard: Yard) -> None:
         "rm -rf .git/config; false",
     ]
     with held(yard.plan()) as plan:
-        before = state(plan.guarded)
+        before = guarded_state(plan.guarded)
         text = "; ".join(f"({each}) 2>/dev/null && echo {number}" for number, each in enumerate(attempts))
         assert run(yard, plan, f"{text}; true", work) == Ended(0, "", "")
-        assert touched(before, state(plan.guarded)) == []
+        assert touched_paths(before, guarded_state(plan.guarded)) == []
 
 
 def test_git_works_as_ever_behind_the_wall_and_before_it(yard: Yard) -> None:
@@ -133,12 +133,12 @@ def test_git_works_as_ever_behind_the_wall_and_before_it(yard: Yard) -> None:
 def test_the_last_command_takes_away_what_stands_in(tmp_path: Path) -> None:
     work = repository(tmp_path / "work")
     common = work / ".git/commondir"
-    common.write_bytes(ITSELF)  # a process that was killed has left it
-    plan = enclosure(work, tmp_path / "temp", tmp_path / "home", environ={})
-    first, second = hold(plan), hold(plan)
-    assert common.read_bytes() == ITSELF
+    common.write_bytes(OWN_COMMONDIR)  # a process that was killed has left it
+    plan = workspace_profile(work, tmp_path / "temp", tmp_path / "home", environ={})
+    first, second = add_placeholders(plan), add_placeholders(plan)
+    assert common.read_bytes() == OWN_COMMONDIR
     first.release()
-    assert common.read_bytes() == ITSELF
+    assert common.read_bytes() == OWN_COMMONDIR
     second.release()
     names = {"HEAD", "config", "config.worktree", "hooks", "objects", "refs"}
     assert {each.name for each in (work / ".git").iterdir()} - {"logs", "index", "COMMIT_EDITMSG"} == names
@@ -147,7 +147,7 @@ def test_the_last_command_takes_away_what_stands_in(tmp_path: Path) -> None:
 def test_what_git_itself_put_there_stays(tmp_path: Path) -> None:
     work = repository(tmp_path / "work")
     (work / ".git/commondir").write_text("../../other\n")
-    with held(enclosure(work, tmp_path / "temp", tmp_path / "home", environ={})):
+    with held(workspace_profile(work, tmp_path / "temp", tmp_path / "home", environ={})):
         pass
     assert (work / ".git/commondir").read_text() == "../../other\n"
 
@@ -157,12 +157,12 @@ def test_where_nothing_can_stand_in_the_whole_folder_is_guarded(tmp_path: Path, 
     work = repository(tmp_path / "work")
     if reason == "its files are elsewhere":
         git(work, "config", "core.worktree", str(tmp_path / "elsewhere"))
-    (work / ".git/commondir").write_bytes(ITSELF)
+    (work / ".git/commondir").write_bytes(OWN_COMMONDIR)
     locked = os.open(work / ".git/commondir", os.O_RDONLY)
     try:
         if reason == "somebody keeps it locked":
             fcntl.flock(locked, fcntl.LOCK_EX)
-        plan = enclosure(work, tmp_path / "temp", tmp_path / "home", environ={})
+        plan = workspace_profile(work, tmp_path / "temp", tmp_path / "home", environ={})
         with held(plan) as closed:
             assert closed.guarded == (*plan.guarded, work / ".git")
     finally:
@@ -176,7 +176,7 @@ def test_in_a_part_of_a_copy_git_commits_and_its_settings_stay(yard: Yard) -> No
     settled = (copy / ".git/config").read_text()
     commit = " ".join(GIT)
     text = f"echo x > file; git add file; {commit} commit -qm two; git log --format=%s; pwd > ../outside"
-    with held(enclosure(copy / "part", yard.base / "temp", own, environ={})) as plan:
+    with held(workspace_profile(copy / "part", yard.base / "temp", own, environ={})) as plan:
         ended = run(yard, plan, text, copy / "part")
         assert (ended.out, ended.code != 0) == ("two\none\n", True)
         attempts = "echo x >> ../.git/config || echo y > ../.git/commondir || mv ../.git ../moved"
@@ -188,7 +188,7 @@ def test_in_a_part_of_a_copy_git_commits_and_its_settings_stay(yard: Yard) -> No
 def test_in_a_part_of_a_repository_of_the_person_it_is_only_read(tmp_path: Path) -> None:
     work = repository(tmp_path / "work")
     (work / "part").mkdir()
-    plan = enclosure(work / "part", tmp_path / "temp", tmp_path / "home", environ={})
+    plan = workspace_profile(work / "part", tmp_path / "temp", tmp_path / "home", environ={})
     assert plan.writable == (work / "part",)
 
 
@@ -200,12 +200,12 @@ async def test_a_command_of_an_agent_cannot_redirect_git_at_once_or_later(tmp_pa
     shells = Shells(tmp_path / "home")
     workspace = Workspace(work, work, tmp_path)
     try:
-        result = await shells.run(Order(f"{attack}; rm -rf .git/evil", workspace, "task"))
+        result = await shells.run(CommandRequest(f"{attack}; rm -rf .git/evil", workspace, "task"))
         assert (result.touched, common.exists()) == ((), False)
         shell = await shells.start(
-            Order(f"until [ -e go ]; do sleep 0.05; done; {attack}", workspace, "task")
+            CommandRequest(f"until [ -e go ]; do sleep 0.05; done; {attack}", workspace, "task")
         )
-        assert common.read_bytes() == ITSELF
+        assert common.read_bytes() == OWN_COMMONDIR
         (work / "go").touch()
         async with asyncio.timeout(60):
             await shell.running.task

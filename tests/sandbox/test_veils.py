@@ -13,9 +13,9 @@ from gencode.core.spec import Workspace
 from gencode.core.task import transcript_of
 from gencode.permissions.hidden_paths import hidden_paths
 from gencode.permissions.paths import places_of
-from gencode.sandbox.choose_sandbox import chosen
-from gencode.sandbox.profile import enclosure, veiled
-from gencode.sandbox.shells import Order, Shells
+from gencode.sandbox.choose_sandbox import best_sandbox
+from gencode.sandbox.profile import hide_denied, workspace_profile
+from gencode.sandbox.shells import CommandRequest, Shells
 from gencode.testing import call, says, scripted
 
 
@@ -76,15 +76,15 @@ def test_a_rule_about_the_senders_folder_closes_what_is_in_the_copy(base: Path) 
 def test_what_a_command_needs_is_never_hidden(base: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(base / "home"))
     monkeypatch.setenv("PATH", f"{base}/near/bin")
-    plan = enclosure(base / "ws", base / "temp", base / "gen", environ={})
+    plan = workspace_profile(base / "ws", base / "temp", base / "gen", environ={})
     names = [*("ws", "home", "near", "temp", "gen/x", "ws/secret", "home/own", "ws/secret/key.txt"), ""]
     places = ["/", "/etc", "/usr/lib", "/tmp", *(str(base / name) for name in names)]
-    assert veiled(plan, places, base / "ws").veiled == (base / "ws/secret", base / "home/own")
+    assert hide_denied(plan, places, base / "ws").veiled == (base / "ws/secret", base / "home/own")
 
 
 @pytest.fixture
 def hiding() -> None:
-    if not chosen().hides:
+    if not best_sandbox().hides:
         pytest.skip("no wall of this machine hides anything")
 
 
@@ -121,7 +121,7 @@ def staged(base: Path) -> Path:
 async def test_git_and_what_changes_something_see_everything(base: Path, staged: Path) -> None:
     ws = staged
     where = Workspace(ws, ws, base / "home")
-    order = Order("", where, "t", 60.0, closed=(str(ws / "secret"),))
+    order = CommandRequest("", where, "t", 60.0, closed=(str(ws / "secret"),))
     shells = Shells(base / "gen", "required")
     try:
         texts = ("git diff; git status --short secret", "touch x; cat secret/key.txt", "cat secret/key.txt")

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from gencode.sandbox.choose_sandbox import Candidate
-from gencode.sandbox.profile import Enclosure, enclosure
+from gencode.sandbox.choose_sandbox import SandboxCandidate
+from gencode.sandbox.profile import SandboxProfile, workspace_profile
 
 BASH = ("/bin/bash", "--noprofile", "--norc", "-c")
 SECONDS = 60
@@ -29,10 +29,10 @@ class Yard:
     """`workspace` has a `.git` and a `.gen`; `outside` and `home` hold something worth protecting."""
 
     base: Path
-    wall: Candidate
+    wall: SandboxCandidate
 
     @classmethod
-    def build(cls, base: Path, wall: Candidate) -> "Yard":
+    def build(cls, base: Path, wall: SandboxCandidate) -> "Yard":
         for name in (
             "workspace/.git/hooks",
             "workspace/.gen",
@@ -55,8 +55,8 @@ class Yard:
     def outside(self) -> Path:
         return self.base / "outside"
 
-    def plan(self, *, network: bool = False) -> Enclosure:
-        return enclosure(
+    def plan(self, *, network: bool = False) -> SandboxProfile:
+        return workspace_profile(
             self.workspace, self.base / "temp", self.base / "home" / ".gen", network=network, environ={}
         )
 

@@ -79,7 +79,7 @@ async def test_it_is_not_begun_while_somebody_has_it_or_when_it_is_not_as_it_was
     store = await opened()
     seen = await sent(store)
     lease = await store.take(seen.id, "other")
-    with pytest.raises(UserMistake, match="is being worked on"):
+    with pytest.raises(UserMistake, match="is running"):
         await store.begin(seen, "me", FIRST)
     await store.append(lease, [TaskEnded(Status.CANCELLED, reason=EndReason.STOPPED)], last=True)
     with pytest.raises(Fenced):

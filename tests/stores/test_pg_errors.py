@@ -138,13 +138,13 @@ async def test_one_of_two_stores_wins_every_take(opened: Any) -> None:
 async def test_what_was_asked_of_another_process_reaches_it(opened: Any) -> None:
     here, there = await opened(), await opened()
     lease = await there.create(TaskCreated(), "there")
-    assert (await there.asked("there"), await there.posted_messages("there")) == ([], [])
-    assert await here.ask(lease.task, TaskSignal.STOP)
+    assert (await there.signals("there"), await there.posted_messages("there")) == ([], [])
+    assert await here.send_signal(lease.task, TaskSignal.STOP)
     await here.post(lease.task, "hello", "user")
     heard: list[Any] = []
 
     async def look() -> bool:
-        heard.extend(await there.asked("there"))
+        heard.extend(await there.signals("there"))
         heard.extend(letter.text for letter in await there.posted_messages("there"))
         return len({*heard}) == 2
 
@@ -182,7 +182,7 @@ async def test_a_reply_that_got_lost_is_neither_written_twice_nor_taken_for_a_lo
     events = await other.events(lease.task)
     assert [event.seq for event in events] == [1, 2, 3, 4]
     assert replay(events) == lease.state == await other.task(lease.task)
-    assert [letter.number for letter in await other.waiting(child.task)] == [1]
+    assert [letter.number for letter in await other.unread_messages(child.task)] == [1]
     assert await other.ids("") == sorted([lease.task, child.task])
 
 
@@ -233,7 +233,7 @@ async def test_an_owner_that_was_given_up_writes_nothing_more(opened: Any) -> No
     with pytest.raises(Fenced):
         await store.append(lease, [TaskStarted()])
     await store.release(lease)
-    with pytest.raises(UserMistake, match="is being worked on"):
+    with pytest.raises(UserMistake, match="is running"):
         await store.take(lease.task, "you")
 
 

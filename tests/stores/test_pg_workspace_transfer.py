@@ -10,7 +10,7 @@ from gencode.core.status import EndReason, Status
 from gencode.journal.dispatch import MissingPart
 from gencode.journal.folder_snapshot import FolderSnapshot, ReturnedChanges
 from gencode.stores.pg_fleet import FleetStore
-from gencode.workspaces.transfer.apply_changes import Arrival, noted
+from gencode.workspaces.transfer.apply_changes import ApplyResult, record_result
 from tests.postgres import Postgres
 
 pytestmark = pytest.mark.needs("postgres")
@@ -111,14 +111,14 @@ async def test_what_became_of_it_is_written_to_the_end_of_the_result_and_offers_
     away = CopyChanges("handed_in", lease.task, "/there", "worker", diff="+ a")
     branch = f"gencode/{lease.task}"
     how = (f"git -C /there merge {branch}", f"git -C /there diff --binary 1 {branch} | git -C /there apply")
-    offered = Arrival("offered", "/there", branch=branch, why="it would conflict", how=how)
+    offered = ApplyResult("offered", "/there", branch=branch, why="it would conflict", how=how)
     ending = TaskEnded(Status.COMPLETED, "done", changes=(away,), reason=EndReason.FINISHED)
-    await noted(store, lease.task, offered)
+    await record_result(store, lease.task, offered)
     await store.append(lease, [TaskStarted(), ending], last=True)
-    await noted(store, lease.task, offered)
+    await record_result(store, lease.task, offered)
     between = await store.task(lease.task)
     assert between is not None and (offer in between.result, how[1] in between.result) == (True, True)
-    await noted(store, lease.task, Arrival("applied", "/there"))
+    await record_result(store, lease.task, ApplyResult("applied", "/there"))
     task = await store.task(lease.task)
     events = await store.events(lease.task)
     now = "[Its changes are in the files of /there now.]"

@@ -140,7 +140,7 @@ async def test_who_asks_and_finds_nobody_may_do_what_is_allowed_where_nobody_can
         [child] = await gen.tasks(session)
         told = json.dumps((await gen.show(session)).transcript)
     assert child.status is Status.COMPLETED
-    assert told.count("Nobody can be asked here") == 1
+    assert told.count("Nobody is available to answer") == 1
     assert told.count("nobody can approve it in this run") == 1
     assert not (tmp_path / "x").exists()
 

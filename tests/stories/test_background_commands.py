@@ -128,7 +128,7 @@ def test_gen_p_waits_for_it_and_answers_with_what_came(tmp_path: Path) -> None:
     assert ended.code == 0
     assert ended.json["result"] == "Started.\n\nIt failed."
     assert ended.json["stopped"] == []
-    assert "waits for its background command" in ended.err and "exit code 7" in ended.err
+    assert " for its background command: " in ended.err and "exit code 7" in ended.err
 
 
 @pytest.mark.parametrize("limit", [("GEN_COMMAND_SECONDS", "0.3"), ("GEN_MAX_SECONDS", "4")])
@@ -159,7 +159,7 @@ def test_after_a_crash_the_agent_hears_that_it_is_gone_once(tmp_path: Path) -> N
     shown = gen("sessions", "show", session, "--json", cwd=tmp_path).json
     told = [each for each in shown["transcript"] if each.get("commands")]
     assert len(told) == 1
-    assert told[0]["commands"][0]["exit"] is None and "is gone" in told[0]["text"]
+    assert told[0]["commands"][0]["exit"] is None and "was lost" in told[0]["text"]
 
 
 def test_gen_p_waits_for_what_a_stopped_agent_had_sent(tmp_path: Path) -> None:

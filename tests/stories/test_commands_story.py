@@ -16,7 +16,7 @@ from gencode.core.questions import Answer, Question
 from gencode.core.task import transcript_of
 from gencode.journal.owner import new_owner
 from gencode.sandbox import shells
-from gencode.sandbox.choose_sandbox import chosen
+from gencode.sandbox.choose_sandbox import best_sandbox
 from gencode.testing import call, says, scripted
 
 FREE = {"permission_mode": "dontAsk"}
@@ -82,7 +82,7 @@ async def test_a_background_command_grows_a_file_that_its_agent_may_read(tmp_pat
         outcome = await gen.ask("go").outcome()
         (result,) = results(transcript_of(await gen.history.events(outcome.agent_id)))
         running = components(gen).session.shells.all()  # pyright: ignore[reportPrivateUsage]
-        (shell,) = running.of(outcome.agent_id).values()
+        (shell,) = running.of_task(outcome.agent_id).values()
         assert shell.id in result.text and str(shell.file) in result.text
         async with asyncio.timeout(60):
             while "one" not in shell.file.read_text():  # noqa: ASYNC110
@@ -150,7 +150,7 @@ def test_what_is_no_folder_of_ours_is_not_removed(tmp_path: Path) -> None:
     for name in ("00000001.owner", "...owner"):
         (run / name).write_text(owner_that_died())
     (run / "00000002.owner").symlink_to(run / "...owner")
-    shells.remove_leftovers(run)
+    shells.remove_stale_folders(run)
     assert names(run) == ["...owner", "00000001", "00000001.owner", "00000002", "00000002.owner"]
     assert names(kept) == ["file"]
 
@@ -216,7 +216,7 @@ class Generous:
 async def test_the_network_is_off_unless_a_person_gives_it_with_their_yes(
     tmp_path: Path, network: bool
 ) -> None:
-    if not chosen().exists:
+    if not best_sandbox().exists:
         pytest.skip("this machine has no sandbox")
     server = await asyncio.start_server(lambda _, writer: writer.close(), "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]

@@ -110,8 +110,8 @@ def test_a_detached_task_is_stopped_from_another_process_and_goes_on_later(tmp_p
         ("user", "go"),
         (
             "system",
-            "You were stopped: it was stopped from another process. Go on from there; calls that were cut "
-            "are marked as interrupted.",
+            "You were stopped: it was stopped from another process. Continue from there; calls that did not "
+            "finish are marked as interrupted.",
         ),
         ("user", "go on"),
     ]

@@ -176,3 +176,8 @@ def test_every_public_name_is_there() -> None:
     assert {name for name in gencode.__all__ if getattr(gencode, name).__module__.startswith("gencode.")} == {
         *gencode.__all__
     }
+
+
+def test_the_api_is_methods_that_help_shows() -> None:
+    methods = ("set_budget", "replay", "journal", "difference", "find", "outcome_of", "send", "take_in")
+    assert all(getattr(GenCode, name).__doc__ for name in methods)

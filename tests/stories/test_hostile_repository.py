@@ -57,10 +57,10 @@ class Powers(dict[str, str]):
         async with GenCode.open(folder, store=forgetful()) as gen_:
             found = cls({f"{tool} {given}": gen_.explain(tool, given).decision for tool, given in CALLS})
             found["model"] = gen_.model.name
-            found["mode"] = components(gen_).root.policy.mode
+            found["mode"] = components(gen_).policy_root.policy.mode
             found["settings"] = repr((gen_.settings.sandbox, gen_.settings.models, gen_.settings.durability))
             found["allow"] = repr(
-                [rule for rule in components(gen_).root.policy.rules if rule.action == "allow"]
+                [rule for rule in components(gen_).policy_root.policy.rules if rule.action == "allow"]
             )
             found["agents"] = repr([(spec.name, spec.mode, spec.source) for spec in gen_.agents.spawnable()])
             found["tools"] = repr(list(gen_.toolbox))

@@ -309,8 +309,8 @@ async def test_a_conversation_at_rest_is_summed_up_when_a_person_asks(long_file:
     main = [*reading(3), says("first answer"), says("second answer")]
     async with scripted(long_file, main=main) as gen:
         first = await gen.ask("one").outcome()
-        assert await components(gen).work.compact(gen.agents.main(), first.agent_id)
-        assert not await components(gen).work.compact(gen.agents.main(), first.agent_id)
+        assert await components(gen).service.compact(gen.agents.main(), first.agent_id)
+        assert not await components(gen).service.compact(gen.agents.main(), first.agent_id)
         rest = await gen.find(first.agent_id)
         second = await gen.ask("two", session=first.agent_id).outcome()
         told = transcript_of(await gen.history.events(first.agent_id))

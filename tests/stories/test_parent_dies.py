@@ -53,8 +53,8 @@ async def test_the_conversation_hears_what_they_came_to_once(tmp_path: Path) -> 
     (answers,) = [each for each in told if isinstance(each, ToolMessage)]
     ids = [known["Explore"].id, plan.id]
     assert [each.trace.left for each in answers.results] == [(ids[0],), (ids[1],)]
-    assert f"Task {ids[0]} of Explore ended as completed" in answers.results[0].text
-    assert f"Task {ids[1]} of Plan " in answers.results[1].text
+    assert f"Task {ids[0]} (Explore) has ended (completed)" in answers.results[0].text
+    assert f"Task {ids[1]} (Plan) " in answers.results[1].text
     (given,) = [each for each in told if isinstance(each, UserMessage) and each.delivers]
     assert sorted(given.delivers) == sorted(ids)
     assert "has finished]\n> found it" in given.text

@@ -149,7 +149,7 @@ async def test_an_agent_that_was_stopped_with_its_call_is_named_and_goes_on(tmp_
             return found is not None and found.totals.turns == 1
 
         await until(half, "it has said something")
-        await job.halt(stop_cause("a person interrupted it"))
+        await job.halt(stop_cause("the user interrupted it"))
         (text,) = given(transcript_of(await gen.history.events(job.id)))
         assert (f'resume="{CHILD}"' in text, unquoted(text), len(receipts(text))) == (True, "I have half.", 1)
         outcome = await gen.ask("go on", session=job.id).outcome()

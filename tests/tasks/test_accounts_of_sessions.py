@@ -192,7 +192,7 @@ async def test_the_seconds_of_an_agent_bound_what_it_has_in_the_background(
         await until(lambda: not [*gen.running], "all have ended")
         [agent] = await gen.tasks(led.agent_id)
     assert agent.status is Status.TIMED_OUT
-    why = r"it took longer than 1\.\d+ s; those that it has to end with have no more time"
+    why = r"it took longer than 1\.\d+ s; the tasks above it have no time left"
     assert re.fullmatch(why, agent.error or "")
 
 

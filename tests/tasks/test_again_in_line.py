@@ -26,7 +26,7 @@ from tests.waiting import until
 ONE = {"max_agents": 1}
 HOLD = says("done", delay_ms=600_000)
 CLOSING = "the program is closing"
-STOPPED = "You were stopped: {why}. Go on from there; calls that were cut are marked as interrupted."
+STOPPED = "You were stopped: {why}. Continue from there; calls that did not finish are marked as interrupted."
 COUNT = {"type": "object", "required": ["count"]}
 
 
@@ -179,7 +179,7 @@ async def test_what_is_said_to_it_meanwhile_is_heard_with_what_woke_it(tmp_path:
         cut = await now.gen.interrupt(now.again, "and that")
         await other.send(now.again, "from elsewhere")
         with pytest.raises(
-            UserMistake, match="waits for its turn; say more to it, wait for it or stop it first"
+            UserMistake, match="is waiting in the queue; send it a message, wait for it or stop it first"
         ):
             await now.gen.resume(now.again, "once more")
         now.model.let_go.set()

@@ -369,4 +369,4 @@ async def test_a_task_from_a_file_does_not_speak_to_the_sender_that_the_file_nam
         assert (job.id, taken.agent_id) == ("00000001", "00000002")
         assert await components(gen).store.unread_messages(job.id) == []
         await job.halt(stop_cause("enough"))
-    assert [each.partition(".")[0] for each in answers] == ["Nobody can be asked here"]
+    assert [each.partition(".")[0] for each in answers] == ["Nobody is available to answer"]

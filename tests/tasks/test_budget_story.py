@@ -137,7 +137,7 @@ async def test_seconds_on_the_call_end_the_agent_and_nobody_else(tmp_path: Path)
         async with asyncio.timeout(60):
             outcome = await gen.task("Explore", "look", budget=Budget(seconds=0.2))
     refused = (
-        "The budget of 0.2 seconds of agent Explore is spent. A bigger one lets it go on: "
+        "The budget of 0.2 seconds of agent Explore is spent. To raise it: "
         f"gen task budget {outcome.agent_id} seconds N."
     )
     assert (outcome.status, outcome.error) == (Status.TIMED_OUT, refused)

@@ -23,10 +23,7 @@ BUDGET = Budget(seconds=1.0)
 
 
 def refusal(task: str, owner: str = "agent Explore") -> str:
-    return (
-        f"The budget of 1 second of {owner} is spent. A bigger one lets it go on: "
-        f"gen task budget {task} seconds N."
-    )
+    return f"The budget of 1 second of {owner} is spent. To raise it: gen task budget {task} seconds N."
 
 
 async def test_a_resumed_agent_has_only_the_seconds_that_its_earlier_runs_left(tmp_path: Path) -> None:
@@ -72,7 +69,7 @@ async def test_an_agent_that_a_model_goes_on_with_has_no_other_seconds_either(tm
         spent = refusal(child.agent_id).replace("of 1 second", "of 0.5 seconds")
         assert results(await said(opened, session))[1:] == [
             spent,
-            f"{spent} The message is kept, and heard when the task goes on.",
+            f"{spent} The message is kept and delivered when the task is resumed.",
         ]
 
 
@@ -86,8 +83,8 @@ async def test_the_turns_of_a_conversation_share_its_seconds(tmp_path: Path) -> 
             await opened.ask("more", session=session).outcome()
         assert str(refused.value) == refusal(session, "the session")
         await components(opened).store.post(session, "are you there?", "system")
-        with pytest.raises(MessageKept, match="What the conversation has not heard yet is kept"):
-            await components(opened).work.hear(opened.agents.main(), session)
+        with pytest.raises(MessageKept, match="Results that were not delivered yet are kept"):
+            await components(opened).service.hear(opened.agents.main(), session)
 
 
 @pytest.mark.parametrize(

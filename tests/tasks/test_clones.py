@@ -18,7 +18,7 @@ from gencode.core.task import transcript_of
 from gencode.journal.dispatch import Handover
 from gencode.providers.scripted import ScriptedProvider
 from gencode.testing import call, says
-from gencode.workspaces.transfer.checkout import NoClone, clone_at
+from gencode.workspaces.transfer.checkout import NotAClone, clone_at
 from tests.workspaces.worktrees.yard import TEN, commit, git, repository
 
 pytestmark = pytest.mark.needs("git")
@@ -64,19 +64,21 @@ async def test_a_task_goes_on_in_a_clone_that_is_named_and_is_told_so(repo: Path
         says("", call("Write", file_path=f"{repo}/other.txt", content="other\n")),
     ]
     async with opened(clone, *turns, permission_mode="acceptEdits") as gen:
-        with pytest.raises(UserMistake, match=f"Task {task} belongs to the folder {repo}; go on with it"):
+        with pytest.raises(UserMistake, match=f"Task {task} belongs to the folder {repo}; resume it"):
             await gen.resume(task, "more")
         outcome = await gen.resume(task, "more", here=True)
         heard, found = await told(gen, task), await gen.find(task)
     assert (outcome.status, outcome.result, found.cwd) == (Status.COMPLETED, "done", str(repo))
     assert [(clone / name).read_text() for name in ("new.txt", "other.txt")] == ["new\n", "other\n"]
     assert not (repo / "new.txt").exists() and not (repo / "other.txt").exists()
-    assert heard[-1].startswith(f"You work in a clone of the repository of {repo}, in {clone}. Tools for")
+    assert heard[-1].startswith(f"You work in a clone of the repository of {repo}, in {clone}. File tools")
     assert heard[-1] in outcome.evidence.warnings
     async with opened(repo, *turns, says("back")) as gen:
         await gen.resume(task, "and here")
         heard = await told(gen, task)
-    assert heard[-2].startswith(f"You are back in the folder itself, {repo}. What you changed in your clone")
+    assert heard[-2].startswith(
+        f"You are back in the original folder, {repo}. What you changed in your clone"
+    )
 
 
 async def test_no_right_flows_into_the_clone_and_what_was_refused_stays_refused(
@@ -156,7 +158,7 @@ async def test_what_is_no_clone_does_not_count(repo: Path, clone: Path, tmp_path
             shutil.copytree(repo, folder, ignore=shutil.ignore_patterns(".git"))
         case _:
             folder = clone / "sub"
-    with pytest.raises(NoClone) as why:
+    with pytest.raises(NotAClone) as why:
         await clone_at(folder, str(repo), None)
     reasons = {"none": "", "elsewhere": f"In this clone, its folder is {clone}: go on there."}
     assert str(why.value) == reasons.get(

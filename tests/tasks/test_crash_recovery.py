@@ -202,6 +202,6 @@ async def test_a_task_that_is_worked_on_cannot_be_continued_by_another(tmp_path:
         GenCode.open(tmp_path, model=script, store=store) as two,
     ):
         job = await one.ask("go").start()
-        with pytest.raises(UserMistake, match="is being worked on"):
+        with pytest.raises(UserMistake, match="is running"):
             await two.ask("me too", session=job.id).start()
         assert one.running.find(job.id) is not None

@@ -35,7 +35,7 @@ async def test_a_conversation_goes_on_beside_many_forks_while_there_is_something
         leader, *terminals = [
             await stack.enter_async_context(GenCode.open(tmp_path, model=gate, store=store)) for _ in range(6)
         ]
-        await components(leader).work.set_session_budget(Budget(tokens=budget))
+        await components(leader).service.set_session_budget(Budget(tokens=budget))
         session = (await leader.ask("go").outcome()).agent_id
         task = (await leader.tasks(session))[0].agent_id
         led = asyncio.ensure_future(leader.ask(WAIT, session=session).outcome())
@@ -61,7 +61,7 @@ async def test_forks_of_a_conversation_at_rest_begin_side_by_side(tmp_path: Path
         leader = await stack.enter_async_context(
             scripted(tmp_path, store=store, main=[SENDS, DONE], Explore=[DONE])
         )
-        await components(leader).work.set_session_budget(Budget(tokens=170_000))
+        await components(leader).service.set_session_budget(Budget(tokens=170_000))
         session = (await leader.ask("go").outcome()).agent_id
         task = (await leader.tasks(session))[0].agent_id
         gate = Gate(Explore=[DONE, DONE])
@@ -93,6 +93,5 @@ async def test_a_fork_is_refused_for_what_is_short_where_the_conversation_is_led
         gate.open.set()
         await led
     assert refused == (
-        "The budget of 2 agents of the session is spent. A bigger one lets it go on: "
-        f"gen task budget {session} spawns N."
+        f"The budget of 2 agents of the session is spent. To raise it: gen task budget {session} spawns N."
     )

@@ -18,7 +18,7 @@ from tests.tasks.words import heard, results, said
 from tests.waiting import until
 
 SEND = call("Task", subagent_type="Explore", prompt="look")
-CUT = "Interrupted. Task {task} of Explore ended as completed just then: its result follows by itself."
+CUT = "Interrupted. Task {task} (Explore) has just ended (completed). Its result is delivered separately."
 FOUND = "[The background task {task} of Explore has finished]\nfound it"
 
 

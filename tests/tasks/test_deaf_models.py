@@ -31,7 +31,7 @@ from tests.waiting import until
 PROMPT = UserMessage("go")
 HALF = AssistantMessage("so far", model="Deaf", partial=True)
 SILENT = r"it gave no sign of life for \d+ s; silence_seconds allows no more"
-LATE = r"it took longer than 1 s; task_seconds lets a run take no more"
+LATE = r"it took longer than 1 s; task_seconds allows no more"
 
 
 @pytest.fixture

@@ -93,7 +93,7 @@ async def test_one_that_outlives_its_session_takes_the_others_along_and_counts_o
 ) -> None:
     model = script(tmp_path, Explore=EXPLORE)
     async with GenCode.open(tmp_path, model=model, settings=TWO) as gen:
-        begun = [await components(gen).work.detach(TaskRequest("Explore", "look")) for _ in range(3)]
+        begun = [await components(gen).service.detach(TaskRequest("Explore", "look")) for _ in range(3)]
         ended = [await gen.history.ended(each, 60) for each in begun]
     assert [(each.status, each.terms.budget) for each in ended] == [(Status.COMPLETED, Budget(spawns=1))] * 3
 

@@ -100,7 +100,7 @@ async def test_a_budget_may_be_a_dictionary_and_a_typing_mistake_in_it_is_told(t
     sent = call("Task", subagent_type="Explore", prompt="look", budget={"token": 5})
     async with scripted(tmp_path, Explore=[look] * 9, main=[says("", sent), says("ok")]) as gen:
         outcome = await gen.task("Explore", "look", budget={"tokens": 150})
-        with pytest.raises(UserMistake, match="This is no budget"):
+        with pytest.raises(UserMistake, match="A budget has no"):
             await gen.task("Explore", "look", budget={"token": 1})
         asked = await gen.ask("go").outcome()
         (answer,) = results(await said(gen, asked.agent_id))

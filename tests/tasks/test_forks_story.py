@@ -17,7 +17,7 @@ from gencode.core.messages import AssistantMessage
 from gencode.core.outcome import Outcome
 from gencode.core.spec import TaskRequest
 from gencode.core.status import Status
-from gencode.tasks.fork import Fork
+from gencode.tasks.fork import LATER, Fork
 from gencode.testing import call, says, scripted
 from tests.tasks.test_isolation import played
 from tests.tasks.words import heard, results, said
@@ -72,14 +72,14 @@ async def test_a_fork_in_the_middle_of_calls_answers_them(tmp_path: Path) -> Non
         forked = await gen.fork(first.agent_id, "again", at=asked)
         told = await said(gen, forked.agent_id)
     assert forked.status is Status.COMPLETED
-    assert "this is a copy" in results(told)[0]
+    assert "this fork begins" in results(told)[0]
 
 
 @pytest.mark.parametrize("at", [0, 999])
 async def test_a_fork_at_a_fact_that_is_not_there_is_a_clear_mistake(tmp_path: Path, at: int) -> None:
     async with scripted(tmp_path, Explore=[says("done")]) as gen:
         first = await gen.task("Explore", "look")
-        with pytest.raises(UserMistake, match=f"has no fact {at}; its facts have the numbers 1 to"):
+        with pytest.raises(UserMistake, match=f"has no event {at}; its events are numbered 1 to"):
             await gen.fork(first.agent_id, "again", at=at)
         assert len(await gen.tasks()) == 1
 
@@ -95,13 +95,11 @@ async def test_a_fork_at_a_fact_that_is_not_there_says_so_also_where_nothing_is_
         await gen.set_budget(session, Budget(turns=3))
         with pytest.raises(BudgetSpent):
             await gen.fork(task, "again")
-        with pytest.raises(UserMistake, match="has no fact 999"):
+        with pytest.raises(UserMistake, match="has no event 999"):
             await gen.fork(task, "again", at=999)
         with pytest.raises(UserMistake) as refused:
             await gen.fork(session, "again")
-    assert str(refused.value).endswith(
-        f"Fork one of its agents (gen task list), or go on with it: gen -p --session {session}"
-    )
+    assert str(refused.value).endswith(f"gen -p --session {session}")
 
 
 async def test_a_result_that_fits_its_schema_is_given_as_a_value(tmp_path: Path) -> None:
@@ -160,10 +158,10 @@ async def test_a_fork_in_a_process_of_its_own_begins_with_what_the_other_one_kne
         "",
     )
     assert (found.terms.background, found.cwd) == (True, str(tmp_path))
+    note = LATER.format(task=first.agent_id, at=asked)
     assert told == [
         "look",
-        f"You are a copy of task {first.agent_id} that begins after its fact {asked}. Files are as they are "
-        "now, with what was changed after that, so look before you rely on what you know of them.",
+        note,
         "now right",
     ]
 
@@ -255,7 +253,7 @@ async def test_work_without_a_conversation_is_given_to_others_where_agents_are_b
     bounds = {"max_spawns": 3, "max_tokens_total": 100_000}
     async with GenCode.open(tmp_path, model=model, settings=bounds) as gen:
         detached = await gen.history.ended(
-            await components(gen).work.detach(TaskRequest("Explore", "look")), 60
+            await components(gen).service.detach(TaskRequest("Explore", "look")), 60
         )
         task, _ = await gen.detach_fork(detached.id, Fork(), AGAIN)
         forked = await gen.history.ended(task, 60)

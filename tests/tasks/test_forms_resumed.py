@@ -67,7 +67,7 @@ async def test_the_last_form_counts_until_another_one_is_asked_for(tmp_path: Pat
         task = (await gen.task("Explore", "look", output_schema=FILES)).agent_id
         await gen.resume(task, "how many?", output_schema=COUNT)
         resumed = await gen.resume(task, "sure?")
-        await components(gen).work.send(task, "and now?", here=True)
+        await components(gen).service.send(task, "and now?", here=True)
         woken = await gen.history.ended(task, 60)
         told = await forms_told(gen, task)
     assert (resumed.turns, resumed.output) == (4, {"count": 1})
@@ -112,7 +112,7 @@ async def test_what_is_no_schema_is_refused_and_nothing_goes_on(tmp_path: Path) 
         with pytest.raises(UserMistake) as refused:
             await gen.resume(task, "again", output_schema=NO_SCHEMA)
         with pytest.raises(UserMistake) as refused_apart:
-            await components(gen).work.detach(request)
+            await components(gen).service.detach(request)
         assert await gen.history.events(task) == before
     assert str(refused.value).startswith(REFUSAL)
     assert str(refused_apart.value) == str(refused.value)

@@ -9,8 +9,8 @@ from gencode.core.events import TaskCreated
 from gencode.core.spec import Workspace
 from gencode.core.status import Status
 from gencode.core.task import Task
-from gencode.workspaces.restore_worktree import Ground, Own, set_aside, stand
-from gencode.workspaces.transfer.snapshot_builder import pack_tree
+from gencode.workspaces.restore_worktree import LatestWork, LocalWork, restore_worktree, save_returned_work
+from gencode.workspaces.transfer.snapshot_builder import snapshot_worktree
 from tests.workspaces.transfer.post import TASK, Office, arrived, sent
 from tests.workspaces.worktrees.yard import git, repository
 
@@ -22,20 +22,20 @@ async def test_it_is_told_and_goes_along_when_the_task_is_sent_again(tmp_path: P
     lodging = await arrived(await sent(repo, office), office, tmp_path / "home")
     (lodging.cwd / "new.txt").write_text("far away\n")
     await lodging.hand_in(office, "me", "far")
-    lodging.leave(tmp_path / "home")
+    lodging.release(tmp_path / "home")
     created = TaskCreated("tester", "work", cwd=str(repo), isolated=True)
     task = Task(TASK, created, "", Status.COMPLETED, 1)
     back = (office.back[TASK][0], b"nothing that git can read")
-    ground = Ground(task, away=True, back=back, parcels=office)
-    found = await stand(ground, Workspace(repo, repo, tmp_path), tmp_path / "own")
-    why = f"and what came back from there cannot be had here (gen task merge {TASK} offers it): "
+    ground = LatestWork(task, away=True, back=back, parcels=office)
+    found = await restore_worktree(ground, Workspace(repo, repo, tmp_path), tmp_path / "own")
+    why = f"(try gen task merge {TASK}): "
     assert found.told is not None
     assert why in found.told.agent and why in found.told.person
     here = replace(ground, away=False, branch=found.tree.branch)
     (found.tree.path / "new.txt").write_text("here\n")
-    parcel = await pack_tree(found.tree.path, repo, tmp_path / "own", office)
+    parcel = await snapshot_worktree(found.tree.path, repo, tmp_path / "own", office)
     assert parcel is not None
-    goes, missing = await set_aside(here, Own(found.tree.branch, found.tree), parcel)
+    goes, missing = await save_returned_work(here, LocalWork(found.tree.branch, found.tree), parcel)
     assert missing is not None
     assert (goes, missing.state, missing.branch) == (False, "in_worktree", f"gencode/{TASK}-home")
     assert git(found.tree.path, "status", "--short") == "?? new.txt"

@@ -89,7 +89,7 @@ async def test_a_fork_that_is_cut_between_its_birth_and_its_start_begins_the_nex
     ):
         store.away = True
         with pytest.raises(StoreUnavailable):
-            await components(first).work.take_on(handover)
+            await components(first).service.take_on(handover)
         store.away = False
         job = await (second if elsewhere else first).take_on(handover)
         assert (await job.ended()).status is Status.COMPLETED
@@ -124,8 +124,8 @@ async def test_a_fork_whose_process_died_before_it_began_says_what_to_do(
     assert found is not None
     assert (found.status, found.end.error) == (Status.INTERRUPTED, "the process that ran it died")
     assert words == (
-        f"Task {lost} is a fork of {tasks[0]} that was ended before it began, so it remembers nothing. "
-        f"Make another one: gen task fork {tasks[0]}"
+        f"Task {lost} is a fork of {tasks[0]} that ended before it began, so it cannot be resumed. "
+        f"Fork again: gen task fork {tasks[0]}"
     )
     assert isinstance(made, Outcome) and made.status is Status.COMPLETED
 

@@ -98,7 +98,7 @@ async def test_a_process_that_hangs_before_it_begins_is_not_waited_for_longer(
     model = played(tmp_path, Explore=[LOOK])
     settings = {"stall_seconds": 0.2, "silence_seconds": 0.5}
     async with asyncio.timeout(20), GenCode.open(tmp_path, model=model, settings=settings) as gen:
-        with pytest.raises(UserMistake, match="The process for the task did not begin within 1 s"):
+        with pytest.raises(UserMistake, match="The process for the task did not start within 1 s"):
             await gen.task("Explore", "look", isolation="process")
         assert await components(gen).store.owned() == []
 

@@ -57,5 +57,5 @@ async def test_the_difference_of_two_runs(tmp_path: Path) -> None:
         assert (found.same, found) == (False, Comparison(1, (apart,), ()))
         with pytest.raises(UnknownName, match="There is no task 'ffffffff'"):
             await gen.difference(one, "ffffffff")
-        with pytest.raises(UserMistake, match=r"^The id of a task is a text, not 5\.$"):
+        with pytest.raises(UserMistake, match=r"^The id of a task must be a string, not 5\.$"):
             await gen.replay(cast("str", 5))

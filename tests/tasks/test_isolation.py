@@ -185,7 +185,7 @@ async def test_one_that_is_waited_for_apart_can_be_sent_to_the_background(tmp_pa
     async with GenCode.open(tmp_path, model=model) as gen:
         job = await gen.start_turn("go")
         child = await child_of(gen, job.id)
-        moved = await components(gen).reach.move_to_background(child)
+        moved = await components(gen).control.move_to_background(child)
 
         async def spoke() -> bool:
             heard = transcript_of(await gen.history.events(job.id))
@@ -219,7 +219,7 @@ async def test_where_nobody_is_there_nobody_is_asked_and_the_policy_is_the_same(
 
 async def test_what_only_this_process_has_cannot_be_handed_over(tmp_path: Path) -> None:
     async with scripted(tmp_path, Explore=[says("x")]) as gen:
-        with pytest.raises(UserMistake, match="A process of its own needs what it can open itself"):
+        with pytest.raises(UserMistake, match="A process of its own needs a journal on disk"):
             await gen.task("Explore", "look", isolation="process")
         assert await gen.tasks() == []
 
@@ -236,7 +236,7 @@ async def test_a_wish_for_the_other_process_is_not_taken_by_this_one(tmp_path: P
 async def test_an_isolation_that_is_not_there_is_refused(tmp_path: Path) -> None:
     banana: Any = "banana"
     async with scripted(tmp_path, Explore=[says("never said")]) as gen:
-        with pytest.raises(UserMistake, match="The isolation 'banana' does not exist"):
+        with pytest.raises(UserMistake, match="There is no isolation 'banana'"):
             await gen.task("Explore", "look", isolation=banana)
         assert await gen.tasks() == []
 

@@ -100,7 +100,7 @@ def test_the_listing_of_those_in_reach_is_bounded() -> None:
     for number in range(14):
         family.learn(f"{number:08x}", "000000ff", "Explore")
     assert family.reachable("00000000") == [
-        "main (task 000000ff), which sent you",
+        "main (task 000000ff), your parent",
         *(f"Explore (task {number:08x})" for number in range(13, 3, -1)),
         "and 3 earlier ones",
     ]
@@ -246,7 +246,7 @@ async def test_a_message_wakes_nobody_whose_budget_is_spent_and_is_kept(tmp_path
         await gen.ask("go").outcome()
         (answer,) = told(await said(gen, SECOND))
         here, waiting = await gen.get(FIRST), await components(gen).store.unread_messages(FIRST)
-    assert answer.text.endswith(" The message is kept, and heard when the task goes on.")
+    assert answer.text.endswith(" The message is kept and delivered when the task is resumed.")
     assert ("1 turn" in answer.text, here.result, len(waiting)) == (True, "one", 1)
 
 
@@ -342,9 +342,7 @@ async def test_an_agent_that_may_write_is_told_who_it_is_who_sent_it_and_whom_it
         f"## Messages\nYou are task {SECOND}. main (task 00000001) sent you. SendMessage reaches it and the "
         "agents that it sent beside you; a task_id that is none of theirs is refused with those there are."
     )
-    reach = (
-        "Your own are: none. You also reach: main (task 00000001), which sent you, Explore (task 00000002)."
-    )
+    reach = "Your own are: none. You also reach: main (task 00000001), your parent, Explore (task 00000002)."
     assert model.systems["Here"] == f"{begun}\n\n{words}"
     assert "## Messages" not in model.systems["main"] + model.systems["Explore"]
     assert [each.endswith(reach) for each in answers] == [True, True]

@@ -71,7 +71,9 @@ def test_no_agent_at_all_can_be_said_on_the_command_line(tmp_path: Path) -> None
 async def test_the_last_agent_may_be_a_fork_elsewhere_which_sends_nobody(tmp_path: Path) -> None:
     model = script(tmp_path, Explore=[FOUND, says("more")])
     async with GenCode.open(tmp_path, model=model, settings={"max_spawns": 1}) as gen:
-        first = await gen.history.ended(await components(gen).work.detach(TaskRequest("Explore", "look")), 60)
+        first = await gen.history.ended(
+            await components(gen).service.detach(TaskRequest("Explore", "look")), 60
+        )
         fork, _ = await gen.detach_fork(first.id, Fork(), TaskRequest("", "again"))
         forked = await gen.history.ended(fork, 60)
     assert (forked.status, forked.result, forked.terms.budget) == (Status.COMPLETED, "more", Budget(spawns=0))

@@ -127,7 +127,6 @@ async def test_forks_in_several_processes_at_once_are_no_more_than_agents_are_le
     begun_ones = [each for each in made if isinstance(each, Outcome)]
     assert [each.status for each in begun_ones] == [Status.COMPLETED] * 2
     assert {each for each in made if isinstance(each, str)} == {
-        "The budget of 7 agents of the session is spent. A bigger one lets it go on: "
-        f"gen task budget {session} spawns N."
+        f"The budget of 7 agents of the session is spent. To raise it: gen task budget {session} spawns N."
     }
     assert len(await store.tasks(TaskQuery())) == 1 + AGENTS + 2

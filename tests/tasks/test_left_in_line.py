@@ -133,5 +133,4 @@ async def test_one_in_line_for_a_worktree_is_told_of_that_when_it_begins_after_a
         told = await words(gen, task)
         tree = (await gen.find(task)).created.worktree
     assert (went_on.status, told[0], len(told)) == (Status.COMPLETED, "look", 2)
-    where = f"You work in a git worktree of your own, {tree}, on the branch gencode/{task}, which was made "
-    assert told[1].startswith(where)
+    assert str(tree) in told[1] and f"gencode/{task}" in told[1]

@@ -100,7 +100,7 @@ async def test_an_agent_that_works_longer_than_any_may_is_timed_out(tmp_path: Pa
         tmp_path, settings={"task_seconds": 0.3}, Explore=[says("late", delay_ms=9_000)]
     ) as gen:
         outcome = await gen.task("Explore", "go")
-    why = "it took longer than 0.3 s; task_seconds lets a run take no more"
+    why = "it took longer than 0.3 s; task_seconds allows no more"
     assert (outcome.status, outcome.error) == (Status.TIMED_OUT, why)
 
 

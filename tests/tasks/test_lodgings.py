@@ -11,13 +11,13 @@ from gencode.core.events import TaskCreated, TaskStarted
 from gencode.core.messages import NoticeKind, SystemNotice
 from gencode.core.place import WorkerCopy
 from gencode.core.task import Task
-from gencode.fleet.worker_workspace import Folders, House, Lodgings, Wanted
+from gencode.fleet.worker_workspace import FolderMode, FolderRequest, WorkerCopies, WorkerSettings
 from gencode.journal.dispatch import NOT_HERE
 from gencode.journal.folder_snapshot import COPIED, FolderSnapshot, mark_of
 from gencode.stores.memory import MemoryStore
 from gencode.tasks.task_folders import FolderSummary
-from gencode.workspaces.transfer.mirror import Unreachable
-from gencode.workspaces.worktrees.leftovers import leftovers
+from gencode.workspaces.transfer.mirror import FolderUnavailable
+from gencode.workspaces.worktrees.leftovers import find_leftovers
 from tests.workspaces.transfer.post import TASK, Office, sent
 from tests.workspaces.worktrees.yard import TEN, repository
 
@@ -25,22 +25,22 @@ pytestmark = pytest.mark.needs("git")
 
 
 def lodgings(
-    tmp_path: Path, office: Office, folders: Folders = "auto", store: MemoryStore | None = None
-) -> Lodgings:
-    house = House("worker", tmp_path / "work", tmp_path / "home", folders)
-    return Lodgings(store or MemoryStore(), office, house)
+    tmp_path: Path, office: Office, folders: FolderMode = "auto", store: MemoryStore | None = None
+) -> WorkerCopies:
+    house = WorkerSettings("worker", tmp_path / "work", tmp_path / "home", folders)
+    return WorkerCopies(store or MemoryStore(), office, house)
 
 
-async def wanted(repo: Path, office: Office) -> Wanted:
-    return Wanted(TASK, str(repo), mark_of(repo), await sent(repo, office))
+async def wanted(repo: Path, office: Office) -> FolderRequest:
+    return FolderRequest(TASK, str(repo), mark_of(repo), await sent(repo, office))
 
 
-async def used(lodgings: Lodgings, wanted: Wanted) -> str:
+async def used(lodgings: WorkerCopies, wanted: FolderRequest) -> str:
     """What a task gets: the folder itself, a copy, or why it gets none."""
     try:
-        async with lodgings.place(wanted) as lodged:
+        async with lodgings.folder_for(wanted) as lodged:
             return "itself" if lodged is None else "a copy"
-    except Unreachable as why:
+    except FolderUnavailable as why:
         return str(why)
 
 
@@ -64,18 +64,18 @@ async def test_a_folder_is_used_as_it_is_only_where_it_really_is(tmp_path: Path)
         "shared": ["itself", "itself", NOT_HERE, NOT_HERE, "itself", "itself", "a copy"],
         "away": ["a copy", "a copy", "a copy", "a copy", NOT_HERE, NOT_HERE, "a copy"],
     }
-    assert await leftovers(tmp_path / "home") == []
+    assert await find_leftovers(tmp_path / "home") == []
 
 
 async def test_who_cannot_make_a_copy_says_why_and_what_is_forged_is_refused(tmp_path: Path) -> None:
     office = Office()
     parcel = FolderSnapshot(key="a" * 40, tip="b" * 40, remote=f"file://{tmp_path}/none", known=("b" * 40,))
     place = lodgings(tmp_path, office)
-    assert "cannot be fetched from" in await used(place, Wanted(TASK, "/nowhere", "x", parcel))
+    assert "cannot be fetched from" in await used(place, FolderRequest(TASK, "/nowhere", "x", parcel))
     [(task, worker, why, _)] = office.hindered
     assert (task, worker, "cannot be fetched from" in why) == (TASK, "worker", True)
     with pytest.raises(UserMistake, match="an address that is not taken: 'ext::x'"):
-        await used(place, Wanted(TASK, "/nowhere", "x", replace(parcel, remote="ext::x")))
+        await used(place, FolderRequest(TASK, "/nowhere", "x", replace(parcel, remote="ext::x")))
     assert len(office.hindered) == 1
 
 
@@ -85,18 +85,18 @@ async def test_an_agent_that_began_elsewhere_is_told_where_it_is_now(tmp_path: P
     lease = await store.create(TaskCreated(agent="x", prompt="y"), "dead", (TaskStarted(),))
     here = replace(await wanted(repo, office), task=lease.task)
     place = lodgings(tmp_path, office, store=store)
-    async with place.place(here) as lodged:
+    async with place.folder_for(here) as lodged:
         assert lodged is not None
         [heard] = lodged.change_notice()
-        assert f"Your folder is {lodged.workspace.cwd} on worker now, made anew from git" in heard.text
+        assert f"Your folder is now {lodged.workspace.cwd} on worker, made again from git" in heard.text
         here_now = WorkerCopy(str(lodged.workspace.cwd), "worker")
         assert heard.notice == SystemNotice(NoticeKind.PLACE, place=here_now)
         (lodged.workspace.cwd / "a.txt").write_text("begun\n")
         place.abandon()
         assert await lodged.summary() == FolderSummary()
-    async with place.place(here) as again:
+    async with place.folder_for(here) as again:
         assert again is not None and (again.workspace.cwd / "a.txt").read_text() == "begun\n"
-        again.owner = office.owner
+        again.run_by(office.owner)
         assert again.change_notice() == []
         ended = await again.summary()
     head = f"[It worked in a copy of {repo} on worker. What it changed there:]\nchanged a.txt +1 -10"

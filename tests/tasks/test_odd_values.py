@@ -13,11 +13,12 @@ from gencode.core.status import Status
 from gencode.journal.store import TaskQuery
 from gencode.testing import says, scripted
 
-ID = "The id of a task is a text, not {said!r}."
-MESSAGE = "The message to a task is a text, not {said!r}."
-TRUTH = "{name} is True or False, not {said!r}."
+ID = "The id of a task must be a string, not {said!r}."
+MESSAGE = "The message to a task must be a string, not {said!r}."
+TRUTH = "{name} must be True or False, not {said!r}."
 BUDGET = (
-    "A budget is Budget(…) or a dictionary with some of turns, tokens, usd, seconds, spawns, not {said!r}."
+    "A budget must be Budget(…) or a dictionary with some of turns, tokens, usd, seconds, spawns, "
+    "not {said!r}."
 )
 Wish = Callable[[GenCode, str, Any], Any]
 BY_ID: dict[str, Wish] = {
@@ -46,12 +47,15 @@ OTHER: dict[str, tuple[str, Wish]] = {
     "budget of a task": (BUDGET, lambda gen, _, said: gen.task("Explore", "go", budget=said)),
     "budget of a fork": (BUDGET, lambda gen, task, said: gen.fork(task, "go", budget=said)),
     "budget to go on": (BUDGET, lambda gen, task, said: gen.resume(task, "go", budget=said)),
-    "ask": ("The prompt is a text, not {said!r}.", lambda gen, _, said: gen.ask(said).outcome()),
+    "ask": ("The prompt must be a string, not {said!r}.", lambda gen, _, said: gen.ask(said).outcome()),
     "leads": (
-        "The agent is a text, not {said!r}.",
+        "The agent must be a string, not {said!r}.",
         lambda gen, _, said: gen.ask("go", agent=said).outcome(),
     ),
-    "take_in": ("The journal of a task is a text, not {said!r}.", lambda gen, _, said: gen.take_in(said)),
+    "take_in": (
+        "The journal of a task must be a string, not {said!r}.",
+        lambda gen, _, said: gen.take_in(said),
+    ),
 }
 
 
@@ -75,9 +79,11 @@ async def test_a_handle_refuses_the_same_and_its_task_goes_on(tmp_path: Path) ->
     async with scripted(tmp_path, Explore=[says("x", delay_ms=200)]) as gen:
         handle = await gen.task("Explore", "look", background=True)
         for wish in (handle.send(number), handle.interrupt(number)):
-            with pytest.raises(UserMistake, match=r"^The message to a task is a text, not 5\.$"):
+            with pytest.raises(UserMistake, match=r"^The message to a task must be a string, not 5\.$"):
                 await wish
-        with pytest.raises(UserMistake, match=r"^A fact has a whole number from 0 on, not 'x'\.$"):
+        with pytest.raises(
+            UserMistake, match=r"^An event number must be a whole number, 0 or more, not 'x'\.$"
+        ):
             await anext(handle.events("x"))  # pyright: ignore[reportArgumentType]
         assert (await handle.result()).status is Status.COMPLETED
 
@@ -92,7 +98,7 @@ async def test_a_budget_may_be_a_dictionary_everywhere(tmp_path: Path) -> None:
         with pytest.raises(UserMistake, match=r"^A budget of turns is a whole number from 1 to .*, not 'x'"):
             await gen.set_budget(task, odd)
         assert str(unknown.value) == (
-            "This is no budget: there is no token; what may be said is: turns, tokens, usd, seconds, spawns."
+            "A budget has no token; its fields are: turns, tokens, usd, seconds, spawns."
         )
         assert (await gen.find(task)).terms.budget == Budget(turns=9)
         nothing: Any = None
@@ -100,12 +106,12 @@ async def test_a_budget_may_be_a_dictionary_everywhere(tmp_path: Path) -> None:
 
 
 OPENING: dict[str, str] = {
-    "cwd": "cwd is the path of a folder, not 5.",
-    "model": "model is the name of a model or a provider, which has stream(request), not 5.",
-    "tools": "tools are a list of functions made with @tool, not 5.",
-    "settings": "settings are a dictionary of names and values, not 5.",
-    "store": "store is a journal, such as MemoryStore(), not 5.",
-    "asker": "asker is somebody who has ask(question), not 5.",
+    "cwd": "cwd must be the path of a folder, not 5.",
+    "model": "model must be the name of a model, or a provider with stream(request), not 5.",
+    "tools": "tools must be a list of functions made with @tool, not 5.",
+    "settings": "settings must be a dictionary of names and values, not 5.",
+    "store": "store must be a journal, such as MemoryStore(), not 5.",
+    "asker": "asker must be an object with ask(question), not 5.",
 }
 
 
@@ -122,7 +128,9 @@ async def test_a_function_is_no_tool_by_itself(tmp_path: Path) -> None:
     async def count() -> None: ...
 
     tools: Any = [count]
-    with pytest.raises(UserMistake, match=r"^tools are a list of functions made with @tool, not <function"):
+    with pytest.raises(
+        UserMistake, match=r"^tools must be a list of functions made with @tool, not <function"
+    ):
         async with GenCode.open(tmp_path, model="offline", tools=tools):
             raise AssertionError("it was opened")
 
@@ -131,9 +139,9 @@ async def test_what_is_asked_about_a_call_is_of_its_type(tmp_path: Path) -> None
     number: Any = 5
     async with scripted(tmp_path, Explore=[]) as gen:
         for sentence, wish in {
-            "The tool is a text, not 5.": lambda: gen.explain(number, {}),
-            "The arguments of a call are a dictionary, not 5.": lambda: gen.explain("Read", number),
-            "The agent is a text, not 5.": lambda: gen.explain("Read", {}, agent=number),
+            "The tool must be a string, not 5.": lambda: gen.explain(number, {}),
+            "The arguments of a call must be a dictionary, not 5.": lambda: gen.explain("Read", number),
+            "The agent must be a string, not 5.": lambda: gen.explain("Read", {}, agent=number),
         }.items():
             with pytest.raises(UserMistake) as refused:
                 wish()

@@ -4,7 +4,7 @@ from gencode.core.events import AnyFact, CallDecided, MessageAdded, TaskEnded
 from gencode.core.messages import AssistantMessage, ToolCall, ToolMessage
 from gencode.core.rules import Action, Decision
 from gencode.core.status import EndReason, Status
-from gencode.tasks.remote_task import OpenQuestions
+from gencode.tasks.remote_task import PendingCalls
 
 ASKS, RUNS = ToolCall("a", "AskUserQuestion", {}), ToolCall("b", "Bash", {"command": "make"})
 SPEAKS = MessageAdded(AssistantMessage("", (ASKS, RUNS)))
@@ -17,7 +17,7 @@ def decided(call: ToolCall, action: Action) -> CallDecided:
 
 def waits(*facts: AnyFact) -> list[bool]:
     """Whether it waits after each of these facts."""
-    unanswered, found = OpenQuestions(), list[bool]()
+    unanswered, found = PendingCalls(), list[bool]()
     for fact in facts:
         unanswered.hear(fact)
         found.append(bool(unanswered))

@@ -33,7 +33,7 @@ def test_a_spent_budget_of_an_agent_is_raised_by_a_command_and_the_agent_goes_on
     refused = gen("task", "resume", task, "go on", cwd=tmp_path)
     assert (refused.code, refused.err) == (
         2,
-        "gen: The budget of 2 turns of agent Explore is spent. A bigger one lets it go on: "
+        "gen: The budget of 2 turns of agent Explore is spent. To raise it: "
         f"gen task budget {task} turns N.\n",
     )
     raised = gen("task", "budget", task[:6], "turns", "4", "spawns", "2", "--json", cwd=tmp_path)

@@ -107,7 +107,7 @@ async def test_an_agent_that_was_stopped_is_told_so(tmp_path: Path) -> None:
     assert heard(told)[1:] == [
         (
             "system",
-            "You were stopped: it was stopped. Go on from there; calls that were cut are marked as "
+            "You were stopped: it was stopped. Continue from there; calls that did not finish are marked as "
             "interrupted.",
         ),
         ("user", "go on"),
@@ -160,7 +160,7 @@ async def test_a_tool_that_is_gone_is_a_warning(tmp_path: Path) -> None:
         task = (await gen.task("general-purpose", "count")).agent_id
     async with GenCode.open(tmp_path, model=provider, store=store) as gen:
         outcome = await gen.resume(task, "again")
-    warning = "the tool count_stars, which it had before, is not there any more"
+    warning = "the tool count_stars, which it had before, is no longer available"
     assert (outcome.result, warning in outcome.evidence.warnings) == ("still many", True)
 
 
@@ -171,7 +171,7 @@ async def test_a_folder_that_is_gone_or_another_one_is_named(tmp_path: Path) -> 
     async with playing(there, store, says("one")) as gen:
         task = (await gen.task("general-purpose", "look")).agent_id
     async with playing(tmp_path, store, says("two")) as gen:
-        with pytest.raises(UserMistake, match=f"belongs to the folder {there}; go on with it there"):
+        with pytest.raises(UserMistake, match=f"belongs to the folder {there}; resume it there"):
             await gen.resume(task, "go on")
         there.rmdir()
         with pytest.raises(UserMistake, match=f"The folder {there} of task {task} is gone"):
@@ -235,5 +235,5 @@ async def test_a_model_that_is_gone_is_named(tmp_path: Path) -> None:
     async with scripted(tmp_path, store=(store := MemoryStore()), Explore=[says("one")]) as gen:
         task = (await gen.task("Explore", "look")).agent_id
     async with GenCode.open(tmp_path, model="offline", store=store) as gen:
-        with pytest.raises(UserMistake, match=f"Task {task} cannot go on with its model; name another"):
+        with pytest.raises(UserMistake, match=f"Task {task} cannot be resumed with its model; name another"):
             await gen.resume(task, "go on")

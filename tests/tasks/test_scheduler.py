@@ -42,7 +42,7 @@ async def test_what_is_due_runs_in_a_new_conversation_and_then_at_its_next_time(
     assert (job.runs, job.missed, job.last_task, job.last_status) == (1, 0, session.id, "completed")
     assert (other.runs, office.told) == (
         0,
-        [f"[The scheduled job {job.id} (look around)] ended as completed.\nDone."],
+        [f"[The scheduled job {job.id} (look around)] has finished.\nDone."],
     )
     assert (await office.due(), len(await office.conversations())) == ([], 1)
 
@@ -92,7 +92,7 @@ async def test_what_came_of_it_is_sent_to_its_address(tmp_path: Path) -> None:
     await office.due()
     (message,) = await office.store.outbox.pending()
     assert (message.to, message.sender) == (Address("wire", "me"), "0a0a0a0a")
-    assert message.text == f"[The scheduled job {job.id} (the look)] ended as completed.\nDone."
+    assert message.text == f"[The scheduled job {job.id} (the look)] has finished.\nDone."
 
 
 async def test_a_single_moment_is_gone_after_it_went_well_and_stays_when_it_did_not(tmp_path: Path) -> None:
@@ -110,7 +110,7 @@ async def test_missed_runs_are_reported_once_and_not_run(tmp_path: Path) -> None
     assert await office.due() == await office.due() == []
     said = (
         f"[The scheduled job {job.id} (look around)]: 4 runs since 2026-03-07 11:30 UTC were missed, because "
-        "nobody was there to do them."
+        "GenCode was not running."
     )
     ((left,), sent) = await office.now(), [each.text for each in await office.store.outbox.pending()]
     assert (office.told, sent, await office.conversations()) == ([said], [said], [])
@@ -134,7 +134,7 @@ async def test_a_single_moment_that_was_missed_is_told_and_stays_to_be_seen(tmp_
     (job,) = await office.now()
     assert (job.due, job.missed, job.last_status, await office.conversations()) == (None, 1, "missed", [])
     assert office.told[0].endswith(
-        "its run of 2026-03-10 11:55 UTC was missed, because nobody was there to do it."
+        "its run of 2026-03-10 11:55 UTC was missed, because GenCode was not running."
     )
 
 
@@ -257,7 +257,7 @@ async def test_a_run_that_was_cut_off_can_be_gone_on_with(tmp_path: Path) -> Non
     (job,) = await office.now()
     assert (job.owner, job.last_status, job.missed) == ("", "interrupted", 0)
     why = "because its process died or could not reach the database"
-    assert office.told[0].endswith(f"{why}; go on with: gen -p PROMPT --session 0a0a0a0a")
+    assert office.told[0].endswith(f"{why}; resume it with: gen -p PROMPT --session 0a0a0a0a")
 
 
 async def test_what_cannot_be_planned_is_refused(tmp_path: Path) -> None:

@@ -18,8 +18,8 @@ from gencode.app import components
 from gencode.core.status import Status
 from gencode.tasks.task_folders import TaskFolder, current_result
 from gencode.testing import call, says
-from gencode.workspaces.worktrees.leftovers import leftovers
-from gencode.workspaces.worktrees.worktree import alone
+from gencode.workspaces.worktrees.leftovers import find_leftovers
+from gencode.workspaces.worktrees.worktree import worktree_lock
 from tests.tasks.test_worktrees_story import git, repository
 from tests.tasks.words import heard, said
 from tests.waiting import Gate, until
@@ -168,7 +168,7 @@ async def test_who_goes_on_while_the_last_one_removes_it_gets_one_that_is_made_a
         boss = (await gen.task("boss", "go", background=True)).id
         await kid_of(gen, boss)
         await gen.stop(boss, keep=True)
-        async with alone(Path((await gen.find(boss)).created.worktree)) as tree:
+        async with worktree_lock(Path((await gen.find(boss)).created.worktree)) as tree:
             assert tree is not None
             going_on = asyncio.ensure_future(gen.resume(boss, "go on", background=True))
             begun, _ = await asyncio.wait([going_on], timeout=0.5)
@@ -177,7 +177,7 @@ async def test_who_goes_on_while_the_last_one_removes_it_gets_one_that_is_made_a
         await asyncio.wait_for(going_on, 60)
         told = [each.text for each in heard(await said(gen, boss))]
         assert (begun, there, tree.path.exists()) == (set(), False, True)
-    assert any("that was made anew, on a new branch" in text for text in told)
+    assert any("new git worktree" in text for text in told)
 
 
 async def test_one_below_one_below_it_is_the_last_one_too(yard: Yard) -> None:
@@ -223,7 +223,7 @@ async def test_one_is_kept_while_another_one_that_was_made_from_it_has_work(yard
     of_kid = work.created.worktree
     nothing = f"[Nothing it did is on its branch gencode/{boss.id}; others were made from it: {of_kid}; "
     assert outcome.result == f"sent\n\n{nothing}it is kept: {boss.created.worktree}.]"
-    left = {Path(each.path).name: each for each in await leftovers(yard.home / ".gen")}
+    left = {Path(each.path).name: each for each in await find_leftovers(yard.home / ".gen")}
     assert (left[work.id].gone, left[work.id].repository) == (False, boss.created.worktree)
     git(Path(boss.created.worktree), "merge", "-q", f"gencode/{work.id}")
     assert git(yard.folder, "show", f"gencode/{boss.id}:new.txt") == "kid"
@@ -237,8 +237,8 @@ async def test_who_changed_a_file_in_it_is_known_to_those_it_sends_also_in_other
     async with GenCode.open(yard.folder, model=yard.model(boss=boss), settings=FREE) as gen:
         outcome = await gen.task("boss", "go")
         worktree, digest = (await gen.find(outcome.agent_id)).created.worktree, sha256(b"boss\n").hexdigest()
-        known = await components(gen).watch.author(worktree, "sub/new.txt", digest, None)
-        its_own = await components(gen).watch.author(worktree, "sub/new.txt", digest, outcome.agent_id)
+        known = await components(gen).watcher.author(worktree, "sub/new.txt", digest, None)
+        its_own = await components(gen).watcher.author(worktree, "sub/new.txt", digest, outcome.agent_id)
     assert (known, its_own) == (f"the agent boss, task {outcome.agent_id}", "")
 
 
@@ -287,8 +287,8 @@ async def test_after_a_kill_nothing_is_lost_and_the_output_tells_of_it(yard: Yar
         await gen.history.ended(sent.agent_id, 30)
         told = await current_result(await gen.history.ended(boss, 30), components(gen).store)
     assert (worktree / "new.txt").read_text() == "kid\n"
-    assert f"[It was cut off. What it had changed, 1 file, is on the branch gencode/{boss}, in " in told
-    assert ("partly not committed" in told) == (not apart)
+    assert f"[It was interrupted. What it had changed, 1 file, is on the branch gencode/{boss}, in " in told
+    assert ("partly uncommitted" in told) == (not apart)
 
 
 async def test_where_the_last_one_is_killed_the_output_of_the_first_tells_what_is_there(yard: Yard) -> None:
@@ -307,7 +307,7 @@ async def test_where_the_last_one_is_killed_the_output_of_the_first_tells_what_i
         told = await current_result(await gen.find(boss), components(gen).store)
     assert "is still at work in its worktree" in before and "To take it over" not in before
     assert "still at work" not in told
-    assert f"1 file, is on the branch gencode/{boss}, in {worktree}, partly not committed" in told
+    assert f"1 file, is on the branch gencode/{boss}, in {worktree}, partly uncommitted" in told
 
 
 async def kid_of_process(gen: GenCode, boss: str) -> str:

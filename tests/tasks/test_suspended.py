@@ -67,7 +67,7 @@ def test_a_stop_frees_a_task_at_rest_that_a_process_has_which_does_not_answer(
             leases_run_out(home)
             with pytest.raises(UserMistake) as busy:
                 await lease_task(components(opened).store, task, "me")
-            await components(opened).reach.stop(task, stop_cause("it hangs"))
+            await components(opened).control.stop(task, stop_cause("it hangs"))
             await components(opened).store.release(await lease_task(components(opened).store, task, "me"))
             return str(busy.value)
 

@@ -41,14 +41,11 @@ GOOD, BAD = (call("Task", subagent_type=name, prompt="look") for name in ("Explo
 NEVER = says("never", delay_ms=600_000)
 DEEP: dict[str, Any] = {"max_depth": 2}
 CUT = "Interrupted: {why}. It is not known how far this call came; it was not repeated."
-RUN = "it took longer than 3 s; max_seconds lets a run take no more"
-ANY = "it took longer than 3 s; task_seconds lets a run take no more"
-SPENT = (
-    "The budget of 3 seconds of agent lead is spent. A bigger one lets it go on: gen task budget {task} "
-    "seconds N."
-)
-NOT_BEGUN = "it did not begin in time; the agent that waits for it has no more time"
-NO_MORE = r"it took longer than (\d\.\d+) s; the agent that waits for it has no more time"
+RUN = "it took longer than 3 s; max_seconds allows no more"
+ANY = "it took longer than 3 s; task_seconds allows no more"
+SPENT = "The budget of 3 seconds of agent lead is spent. To raise it: gen task budget {task} seconds N."
+NOT_BEGUN = "it did not begin in time; its parent has no time left"
+NO_MORE = r"it took longer than (\d\.\d+) s; its parent has no time left"
 
 
 @tool(effect="read", name="Forever", timeout=None)
@@ -101,7 +98,7 @@ async def test_the_agents_of_calls_that_were_answered_are_named_with_them(tmp_pa
         assert isinstance(answers, ToolMessage)
         kids = {task.agent: (task.status, task.error) for task in await gen.tasks()}
         found, at = ("00000002",), (await gen.find("00000002")).end.at or ""
-    named = "\nTask 00000003 of Plan was stopped with it."
+    named = "\nTask 00000003 (Plan) was stopped as well."
     assert [replace(each, text=reported(each.text).partition(named)[0]) for each in answers.results] == [
         ToolResult("call_0_0", "Task", "found it", trace=Trace(children=found, delivered=found, ends=(at,))),
         ToolResult("call_0_1", "Task", CUT.format(why=RUN), error=True),
@@ -354,5 +351,5 @@ async def test_who_was_sent_to_the_background_without_a_conversation_ends_with_t
         await until(lambda: not [*gen.running], "the agent has ended")
         [plan] = await gen.tasks(led.agent_id)
     assert (led.status, led.error, led.result) == (Status.TIMED_OUT, RUN, "sent")
-    why = r"it took longer than 2\.\d+ s; those that it has to end with have no more time"
+    why = r"it took longer than 2\.\d+ s; the tasks above it have no time left"
     assert (plan.status, bool(re.fullmatch(why, plan.error or ""))) == (Status.TIMED_OUT, True)

@@ -139,7 +139,7 @@ async def test_who_cannot_report_any_more_was_stopped_all_the_same(
         await gen.stop(handle.id, keep=True)
         outcome = await handle.result()
     assert (outcome.status, outcome.result, outcome.error) == (Status.CANCELLED, "half a ", "it was stopped")
-    assert outcome.evidence.warnings == (f"it was stopped and could not say any more what it had: {why}",)
+    assert outcome.evidence.warnings == (f"it was stopped and could not report what it had: {why}",)
 
 
 @asynccontextmanager
@@ -221,7 +221,7 @@ async def test_a_verb_that_does_not_exist_is_refused_with_those_that_do(tmp_path
         wrong: Any = "abort"
         with pytest.raises(UserMistake) as refused:
             await gen.hits(ended.agent_id, wrong)
-    words = "There is no verb 'abort'; the verbs are: interrupt, keep, stop, tree, steer."
+    words = "There is no action 'abort'; the actions are: interrupt, keep, stop, tree, steer."
     assert str(refused.value) == words
 
 
@@ -239,7 +239,7 @@ async def test_what_ends_with_the_process_of_an_agent_is_named_before_that_is_st
         handle = await gen.task("Lead", "go", background=True, isolation="process")
         by = other if elsewhere else gen
         verbs: tuple[TaskAction, ...] = ("interrupt", "keep", "stop", "tree")
-        await components(gen).watch.until(handle.id, lambda now: bool(now.evidence.children), 60)
+        await components(gen).watcher.until(handle.id, lambda now: bool(now.evidence.children), 60)
         hits = [[each.agent for each in await by.hits(handle.id, verb)] for verb in verbs]
         struck = await by.stop(handle.id)
     assert hits == [["Lead"], ["Lead", "Explore"], ["Lead", "Explore"], ["Lead", "Explore"]]

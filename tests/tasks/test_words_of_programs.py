@@ -35,7 +35,7 @@ async def test_a_fork_begins_at_a_number_of_a_fact(tmp_path: Path, at: Any) -> N
             await gen.fork(done.agent_id, "otherwise", at=at)
         last = (await gen.history.events(done.agent_id))[-1].seq
         assert str(refused.value) == (
-            f"Task {done.agent_id} has no fact {at!r}; its facts have the numbers 1 to {last}."
+            f"Task {done.agent_id} has no event {at!r}; its events are numbered 1 to {last}."
         )
         assert len(await gen.tasks()) == 1
 
@@ -51,6 +51,6 @@ async def test_what_is_a_text_is_not_anything_else(tmp_path: Path, word: Any) ->
             ("agent", gen.task(number, "look")),
         ]
         for name, wish in wishes:
-            with pytest.raises(UserMistake, match=f"^The {name} of a task is a text, not 3.$"):
+            with pytest.raises(UserMistake, match=f"^The {name} of a task must be a string, not 3.$"):
                 await wish
         assert await gen.tasks() == []

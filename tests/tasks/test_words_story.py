@@ -151,6 +151,6 @@ async def test_a_question_that_nobody_answers_has_a_default(tmp_path: Path) -> N
         outcome = await gen.ask("go").outcome()
         answer = results(await said(gen, outcome.agent_id))[0]
     assert answer == (
-        "Nobody can be asked here.\n- Which one? → (no answer; your default: left)\n"
+        "Nobody is available to answer.\n- Which one? → (no answer; your default: left)\n"
         "Say in your report which defaults you assumed."
     )

@@ -10,7 +10,7 @@ from gencode.core.budget import Budget
 from gencode.core.errors import UserMistake
 from gencode.core.spec import TaskRequest
 from gencode.core.status import Status
-from gencode.sandbox.choose_sandbox import chosen
+from gencode.sandbox.choose_sandbox import best_sandbox
 from gencode.tasks.task_folders import current_result
 from gencode.testing import call, says, scripted
 from tests.tasks.words import heard, said
@@ -18,7 +18,7 @@ from tests.tasks.words import heard, said
 pytestmark = pytest.mark.needs("git")
 
 FREE = {"permission_mode": "dontAsk"}
-UNCOMMITTED = "You need not commit it: that is done when you end, and a sandbox may keep you from it before."
+UNCOMMITTED = "You need not commit: that is done when you end, and a sandbox may prevent it before."
 
 
 def git(folder: Path, *words: str) -> str:
@@ -58,8 +58,8 @@ async def test_an_agent_changes_its_own_worktree_and_hands_back_a_diff(
         gone = await current_result(await gen.find(outcome.agent_id))
     assert (offered, "To take it over" in offered) == (outcome.result, True)
     assert ("take it over" in taken, "-one\n+two" in taken, "take it over" in gone) == (False, True, False)
-    assert taken.endswith(f"[All of it is in {folder} by now.]")
-    assert gone.endswith(f"[Its worktree and its branch {branch} are gone by now.]")
+    assert taken.endswith(f"[All its changes are in {folder} now.]")
+    assert gone.endswith(f"[Its worktree and its branch {branch} were removed.]")
     assert (outcome.status, here, (folder / "a.txt").read_text()) == (Status.COMPLETED, "one\n", "two\n")
     assert branch == f"gencode/{outcome.agent_id}"
     assert outcome.result.startswith(f"changed it\n\n[Its changes are on the branch {branch}, in ")
@@ -105,13 +105,13 @@ async def test_an_agent_is_told_its_worktree_and_its_branch_which_are_called_lik
     assert told == [
         "write it",
         f"You work in a git worktree of your own, {tree}, on the branch gencode/{task.id}, which "
-        f"was made from the last commit of {folder}. What you change in it, committed or not, is on that "
+        f"was created from the last commit of {folder}. What you change in it, committed or not, is on that "
         f"branch only until somebody merges it. {UNCOMMITTED}",
     ]
     assert told_other[2:] == [
         "another way",
         f"You work in a git worktree of your own, {copied}, on the branch gencode/{copy.id}, which "
-        f"was made from the work of task {task.id}, as it was when the fork began. What you change in it, "
+        f"was created from the work of task {task.id}, as it was when the fork began. What you change in it, "
         f"committed or not, is on that branch only until somebody merges it. {UNCOMMITTED}",
     ]
 
@@ -123,7 +123,7 @@ async def test_what_an_agent_cannot_commit_in_its_sandbox_comes_back_all_the_sam
     kept = [common / name for name in ("hooks/pre-commit", "config", "objects/x", "refs/heads/x")]
     before = [each.read_bytes() if each.exists() else None for each in kept]
     tries = ["echo mine > new.txt", "git add new.txt", "git commit -m mine"]
-    tries += [f"echo x > {each}" for each in kept] if chosen().exists else []
+    tries += [f"echo x > {each}" for each in kept] if best_sandbox().exists else []
     turns = [says("", call("Bash", command="; ".join(tries))), says("tried it")]
     async with scripted(folder, settings=FREE, general_purpose=turns) as gen:
         outcome = await gen.task("general-purpose", "commit it", isolation="worktree")
@@ -163,7 +163,7 @@ async def test_a_fork_begins_where_its_task_did_when_the_work_of_that_is_gone(tm
         told = [each.text for each in heard(await said(gen, other.agent_id))]
         with pytest.raises(UserMistake, match="leave isolation out"):
             await gen.fork(task.id, "another way", isolation="process")
-    began = f"made from the commit that task {task.id} began with: what that task changed is not in it."
+    began = f"created from the commit that task {task.id} started from"
     assert (began in told[-1], other.result.endswith("which was removed.]")) == (True, True)
 
 

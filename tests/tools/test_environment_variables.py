@@ -125,11 +125,11 @@ async def test_a_name_that_is_safe_or_ordinary_is_taken(use: Use, name: str) -> 
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"name": "", "value": "x"}, "'' is no name of a variable"),
-        ({"name": "A-B", "value": "x"}, "'A-B' is no name of a variable"),
-        ({"name": "A=B", "value": "x"}, "'A=B' is no name of a variable"),
-        ({"name": "1A", "value": "x"}, "'1A' is no name of a variable"),
-        ({"name": "A" * 101, "value": "x"}, "is no name of a variable"),
+        ({"name": "", "value": "x"}, "'' is not a variable name"),
+        ({"name": "A-B", "value": "x"}, "'A-B' is not a variable name"),
+        ({"name": "A=B", "value": "x"}, "'A=B' is not a variable name"),
+        ({"name": "1A", "value": "x"}, "'1A' is not a variable name"),
+        ({"name": "A" * 101, "value": "x"}, "is not a variable name"),
         ({"name": "A", "value": "a\nb"}, "The value of A must be one line of at most 4,096 characters."),
         ({"name": "A", "value": "x" * (LONGEST_VALUE + 1)}, "The value of A must be one line"),
         ({"name": "MY_API_KEY", "value": "x"}, "MY_API_KEY looks like a key or password"),
@@ -146,7 +146,7 @@ async def test_there_is_room_for_so_many_variables_and_no_more(use: Use) -> None
     for number in range(MOST):
         await use(SET_ENV, name=f"V{number}", value="x")
     assert await refusal(use, name="ONE_MORE", value="x") == (
-        f"{MOST} variables are set already; take one away with an empty value."
+        f"{MOST} variables are already set; remove one by setting it to an empty value."
     )
     await use(SET_ENV, name="V0", value="other")
     assert await use(GET_ENV, name="V0") == "other"

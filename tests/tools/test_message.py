@@ -151,7 +151,7 @@ async def test_nobody_who_was_sent_has_it_even_when_its_file_names_it(tmp_path: 
         decided = [event.fact.decision.action for event in events if isinstance(event.fact, CallDecided)]
         assert decided == [Action.DENY] * 4
         assert {"message", "cron", "spawn", "spawn_subagent"}.isdisjoint(started.tools)
-        assert [each for each in started.warnings if "not given to an agent that was sent" in each] != []
+        assert [each for each in started.warnings if "not available to a subagent" in each] != []
     assert not (home / ".gen" / "outbox").exists()
 
 

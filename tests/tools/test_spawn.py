@@ -89,11 +89,11 @@ async def test_who_is_sent_is_warned_of_the_tools_its_file_names_in_vain(tmp_pat
         outcome = await gen.ask("go").outcome()
         sent = {child.agent: child.evidence.warnings for child in await gen.tasks(parent=outcome.agent_id)}
     assert sent == {
-        "host": ("the tools spawn, spawn_subagent, TaskOutput are not given to an agent that was sent",),
-        "one": ("the tool Task is not given to an agent that was sent",),
+        "host": ("the tools spawn, spawn_subagent, TaskOutput are not available to a subagent",),
+        "one": ("the tool Task is not available to a subagent",),
         "two": (
-            "the tool Task is not given to an agent that was sent; for those that its file names, "
-            "max_depth = 2 is needed where it runs",
+            "the tool Task is not available to a subagent; to start the agents that its file names, "
+            "set max_depth = 2",
         ),
         "Explore": (),
     }
@@ -108,7 +108,7 @@ async def test_who_is_as_deep_as_can_be_is_not_told_to_be_deeper(tmp_path: Path,
     async with scripted(tmp_path, settings=settings, main=[send, says("ok")], lead=[send, says("ok")]) as gen:
         await gen.ask("go").outcome()
         warned = [each.evidence.warnings[:1] for each in await gen.tasks()]
-    words = "the tool Task is not given to an agent that was sent; agents are nested 4 deep at most"
+    words = "the tool Task is not available to a subagent; agents can be nested at most 4 deep"
     assert warned == [(), (), (), (words,)]
 
 

@@ -105,8 +105,8 @@ async def test_an_agent_sees_itself_and_no_others(tmp_path: Path) -> None:
     assert told[0] == "You have started no agents."
     assert told[1].startswith("00000002 looker: look [running, ")
     assert told[2:] == [
-        "There is no task 00000001 of yours.",
-        "There is no task deadbeef of yours.",
+        "You have no task 00000001.",
+        "You have no task deadbeef.",
         "'../x' is not a task id; it is 8 hex digits, as Task gave it.",
     ]
 

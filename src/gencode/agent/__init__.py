@@ -1,1 +1,1 @@
-"""TODO: say what agent is."""
+"""One agent at work: the loop, its tools and gate, the prompt, compaction, hooks, and the ports it needs."""

@@ -378,7 +378,7 @@ def _who(child: Outcome) -> str:
 def _commands(setup: RunSetup, task: Task) -> Iterator[str]:
     if all(command.exit is not None for command in task.evidence.commands):
         return  # it left none in the background, and what runs commands need not even be loaded
-    for shell in setup.shells().of(task.id).values():
+    for shell in setup.shells().of_task(task.id).values():
         state = "has finished" if shell.over else "is running"
         yield f"- {shell.id} {state}: `{one_line(shell.order.text, 100)}`; its output is in {shell.file}"
 

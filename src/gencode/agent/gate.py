@@ -1,4 +1,4 @@
-"""The gate: the one door every tool call of every agent goes through."""
+"""The gate: decides about every tool call of an agent, and asks a person where a rule says so."""
 
 import asyncio
 from collections.abc import Sequence
@@ -243,7 +243,12 @@ class Gate(Struct, kw_only=True, eq=False):
             decision = replace(decision, why=why, grants=facts.widens)
         rules = decision.lasting
         question = Question(
-            *(self.agent.task, self.agent.name, call, decision, self.agent.lineage, preview),
+            task=self.agent.task,
+            agent=self.agent.name,
+            call=call,
+            decision=decision,
+            path=self.agent.lineage,
+            preview=preview,
             rules=tuple(rule.spelled for rule in rules),
             cwd=str(self.workspace.cwd),
         )
@@ -305,9 +310,9 @@ class Gate(Struct, kw_only=True, eq=False):
         if name not in PATH_TOOLS:  # a tool from outside is judged as what it does
             name = "Read" if tool.effect == "read" else "Write"
         if self.workspace.copied is not None:
-            from gencode.workspaces.transfer.path_translation import in_copy
+            from gencode.workspaces.transfer.path_translation import path_in_copy
 
-            path_text = in_copy(path_text, self.workspace.copied)
+            path_text = path_in_copy(path_text, self.workspace.copied)
         resolved = resolve(path_text, self.workspace)
         decision = strictest(
             decide_path(name, resolved, policy, self.workspace, tool.aliases)

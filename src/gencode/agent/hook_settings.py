@@ -1,4 +1,4 @@
-"""Runtime room: hooks as an agent's file or the settings write them down, and what is wrong with them.
+"""Reads hooks from the settings and from agent files, and says what is wrong with them.
 
 The shape is Claude Code's:
 
@@ -47,8 +47,18 @@ _SPELLED = {same_name(name): name for name in EVENTS}
 _ELSEWHERE = frozenset(
     same_name(name)
     for name in (
-        *("UserPromptSubmit", "Notification", "PreCompact", "PostCompact", "SessionEnd", "PermissionRequest"),
-        *("PostToolUseFailure", "StopFailure", "TaskCompleted", "TeammateIdle", "WorktreeCreate", "Setup"),
+        "UserPromptSubmit",
+        "Notification",
+        "PreCompact",
+        "PostCompact",
+        "SessionEnd",
+        "PermissionRequest",
+        "PostToolUseFailure",
+        "StopFailure",
+        "TaskCompleted",
+        "TeammateIdle",
+        "WorktreeCreate",
+        "Setup",
     )
 )
 _NAME = re.compile(r"[\w:.*-]+\Z")

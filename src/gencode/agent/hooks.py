@@ -1,4 +1,4 @@
-"""Runtime room: hooks, the commands that an agent's file or the settings want to be run around the work.
+"""Runs hooks: the commands that settings or an agent's file attach to tool calls, starts and ends.
 
 They are told what happens as JSON on their input, run as commands of Bash are (enclosed by whoever runs
 them, without keys, ended with all they started), and may refuse a call: with exit code 2 or with the answer
@@ -23,7 +23,7 @@ from gencode.core.spec import Workspace
 from gencode.core.text import clip, inert, one_line
 
 if TYPE_CHECKING:
-    from gencode.sandbox.processes.command import Command, Ended
+    from gencode.sandbox.processes.command import Command, CommandOutcome
 
 LONGEST_SAID = 2_000
 MOST_GIVEN = 4 * 1024 * 1024
@@ -44,7 +44,7 @@ _NAMES: dict[HookEvent, tuple[str, str]] = {
     "stop": ("Stop", "SubagentStop"),
 }
 
-Run = Callable[["Command"], Awaitable["Ended"]]
+Run = Callable[["Command"], Awaitable["CommandOutcome"]]
 """Runs a command to its end; a wait that is cancelled ends it first."""
 
 

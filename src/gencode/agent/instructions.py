@@ -1,4 +1,4 @@
-"""Runtime room: what the user and a project keep in files for agents, as a part of the system prompt.
+"""Reads AGENTS.md, CLAUDE.md and the like into the system prompt.
 
 `AGENTS.md`, `CLAUDE.md` and `.gen/instructions.md` from the working directory up to the top of its git
 repository, and the user's own. They are text that anybody who can write to a repository has written, so they

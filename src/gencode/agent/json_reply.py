@@ -1,4 +1,4 @@
-"""runtime: the JSON value in what a model wrote, read strictly and in bounded time.
+"""Finds and parses the JSON value in a model's reply, strictly and in bounded time.
 
 It is the whole text, or the last fenced block that is JSON, or the object or array that ends the text.
 """

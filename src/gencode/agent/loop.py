@@ -1,4 +1,4 @@
-"""The loop: one function for every agent; only the seat differs.
+"""The loop: one function for every agent; only its setup differs.
 
 It holds no retries (a provider wrapper), no persistence (inside the recorder), no summing up (compaction), no
 screens (listeners).
@@ -305,10 +305,15 @@ async def listen(
 def asked_of(
     setup: RunSetup, transcript: Sequence[Message], tools: Sequence[ToolSchema], record: Recorder
 ) -> Request:
-    """Everything the model of a seat is told for one turn."""
+    """Everything the model is told for one turn."""
     messages = as_shown(transcript, setup.model.name) if setup.scale.pictures else transcript
     return Request(
-        *(setup.model.name, setup.system, messages, tools, setup.agent, record.lease.task),
+        model=setup.model.name,
+        system=setup.system,
+        messages=messages,
+        tools=tools,
+        agent=setup.agent,
+        task=record.lease.task,
         effort=setup.model.effort,
         temperature=setup.model.temperature,
         sent=setup.sent,

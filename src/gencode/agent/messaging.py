@@ -1,4 +1,4 @@
-"""runtime: who writes and plans for the agent that leads a conversation; its means are loaded late."""
+"""The outbox and the scheduled jobs of one open GenCode; both are loaded when first used."""
 
 from functools import cached_property
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Which model answers: names, tiers, inheritance, and what was asked for beside what was used."""
+"""Resolves model names: tiers, aliases, providers and inheritance."""
 
 from collections.abc import AsyncGenerator, Callable, Generator, Mapping
 from contextlib import contextmanager

@@ -1,4 +1,4 @@
-"""TODO: gencode.agent.ports."""
+"""What an agent needs from the rooms above it: a provider, subagents, an inbox, a source of agents."""
 
 from collections.abc import AsyncGenerator, Sequence
 from typing import Any, Literal, Protocol

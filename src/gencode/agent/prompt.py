@@ -1,4 +1,4 @@
-"""Runtime room: the system prompt, built once per task and sent unchanged on every turn.
+"""Builds the system prompt, once per task; it is sent unchanged on every turn.
 
 Seven parts: identity, agent type, mode, additional instructions, guidelines, environment, and last the task
 with the date, so that everything before them is the same for every task of an agent and can be cached. Who

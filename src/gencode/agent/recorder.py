@@ -1,4 +1,4 @@
-"""The pen of one task: durable facts are written first and heard second."""
+"""Writes the facts of one task: durable ones are committed before anyone hears of them."""
 
 import time
 from collections.abc import Sequence

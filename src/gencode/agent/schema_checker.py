@@ -1,4 +1,4 @@
-"""runtime: whether a schema is one, and a value fits it, found out in a process of its own, run as a file.
+"""Checks a JSON Schema and a value against it; a program of its own, run in a limited process.
 
 Reads `{"schema"}` or `{"schema", "value"}` from stdin and writes one JSON text per problem and line, at the
 end an empty one. A schema alone is only compiled, which may take as long and as much as any value.

@@ -1,4 +1,4 @@
-"""The calls of one reply: judged in order, asked about, run, and answered one by one."""
+"""Runs the tool calls of one reply: judged in order, approved, run, and each answered once."""
 
 import asyncio
 import logging
@@ -198,9 +198,9 @@ async def _judged(setup: RunSetup, call: ToolCall) -> PreparedCall:
     tool = setup.toolbox.get(call.name)
     call = tool.spelled(call) if tool else call
     if setup.workspace.copied is not None and tool is not None:
-        from gencode.workspaces.transfer.path_translation import renamed
+        from gencode.workspaces.transfer.path_translation import translated_call
 
-        call = renamed(call, tool.name, setup.workspace.copied, local=tool.local)
+        call = translated_call(call, tool.name, setup.workspace.copied, local=tool.local)
     try:
         arguments = tool.parse(call) if tool else None
     except ToolError as error:

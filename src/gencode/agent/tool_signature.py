@@ -1,4 +1,4 @@
-"""runtime: what a tool's signature says: the type of its arguments, their schema, their other names."""
+"""Turns a tool's signature into a type for its arguments, a JSON schema and other names for parameters."""
 
 import inspect
 from collections.abc import Awaitable, Callable, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Tools as typed functions, and immutable boxes of them.
+"""Tools as typed functions, and immutable toolboxes.
 
     @tool(effect="read")
     async def count_lines(ctx: ToolContext, path: Annotated[str, "A text file"]) -> str:

@@ -1,4 +1,4 @@
-"""Whether traces are asked for and can be sent, for whoever has to say so (runtime)."""
+"""Whether traces are enabled and can be sent, for commands that report it."""
 
 import os
 from collections.abc import Mapping
@@ -10,7 +10,8 @@ from msgspec import Struct
 from gencode.core.extras import installing
 
 ENDPOINTS = (
-    *("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"),
+    "OTEL_EXPORTER_OTLP_ENDPOINT",
+    "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT",
     "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT",
 )
 NEEDED = ("opentelemetry.sdk.trace", "opentelemetry.exporter.otlp.proto.http.trace_exporter")

@@ -1,4 +1,4 @@
-"""Runtime room: whether a reply only announces work, instead of doing it or telling what came of it.
+"""Recognises a reply that only announces work instead of doing it.
 
 Only plain English announcements in the last sentence count, and never the length of a reply. What could be an
 offer, a question, a condition, a plan or a quotation does not.

@@ -1,4 +1,4 @@
-"""How many agents are at work at once, and in which order the others wait for their turn.
+"""The concurrency limit of agents: slots, and a fair queue of those that wait for one.
 
 Whoever waits for a child or an answer holds no slot, so a tree of agents never waits for itself.
 """

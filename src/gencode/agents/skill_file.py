@@ -33,9 +33,15 @@ GENERAL = "general-purpose"
 _KNOWN = {
     same_name(spelled): field
     for spelled, field in (
-        *(("name", "name"), ("description", "description"), ("when-to-use", "when")),
-        *(("agent", "agent"), ("context", "context"), ("model", "model")),
-        *(("allowed-tools", "tools"), ("tools", "tools"), ("argument-hint", "hint")),
+        ("name", "name"),
+        ("description", "description"),
+        ("when-to-use", "when"),
+        ("agent", "agent"),
+        ("context", "context"),
+        ("model", "model"),
+        ("allowed-tools", "tools"),
+        ("tools", "tools"),
+        ("argument-hint", "hint"),
         ("disable-model-invocation", "hidden"),
     )
 }

@@ -1,4 +1,4 @@
-"""Limits and amounts of budgets, in whole numbers that can be added up without a rest."""
+"""Limits and amounts of budgets as whole numbers, so that they add up exactly."""
 
 import math
 from collections.abc import Mapping

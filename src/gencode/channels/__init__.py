@@ -1,1 +1,1 @@
-"""TODO: say what channels is."""
+"""Channels: messages from agents to people outside the conversation, and the outbox they wait in."""

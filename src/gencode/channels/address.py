@@ -1,4 +1,4 @@
-"""Where a person can be reached outside of a reply: a channel, and a chat in it."""
+"""The address of a person outside the conversation: a channel, and a chat in it."""
 
 import re
 

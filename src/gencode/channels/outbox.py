@@ -1,4 +1,4 @@
-"""runtime: messages that leave the conversation: an outbox that lasts, and the channels it is emptied into.
+"""The outbox: messages to people wait here until a channel has delivered them.
 
 A message is written down before anybody tries to deliver it, and crossed out after it was delivered. Whoever
 delivers it holds it for two minutes, so that no two processes do so at once; when one is killed in between,

@@ -1,4 +1,4 @@
-"""What became of the files that a task changed: the records, and the sentences that tell them."""
+"""What became of the files that a task changed: records, and the sentences that tell them."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal

@@ -1,4 +1,4 @@
-"""Everything that may go wrong on purpose, each written for whoever reads it.
+"""The errors that are raised on purpose, each written for whoever reads it.
 
 GenCodeError
 ├── UserMistake          the person reads it: one plain sentence with a way out, exit code 2

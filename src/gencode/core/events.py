@@ -1,4 +1,4 @@
-"""The facts: frozen, past tense, typed.
+"""The events of a task: frozen facts in the past tense.
 
 Durable facts are written to the journal before anyone hears of them and before their effect starts.
 Passing facts (text that is still arriving, steps, progress) are only heard. An `Event` is a fact with its

@@ -1,4 +1,4 @@
-"""The command that installs an extra, for every sentence that says one is missing (core).
+"""The command that installs an extra of GenCode, for errors that say one is missing.
 
 It is derived from the environment we run in, so that it works there as it is typed. It names the packages of
 the extra and not ourselves: those come from an index, while we may come from a clone, an archive or a

@@ -1,4 +1,4 @@
-"""Ids and the clock's spelling: both appear in every fact."""
+"""Ids of tasks and timestamps, as they stand in every event."""
 
 import os
 import re

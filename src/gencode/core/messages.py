@@ -1,4 +1,4 @@
-"""What is said: the messages of a transcript and the pieces inside them."""
+"""Messages of a transcript, and the parts in which a reply arrives."""
 
 from collections.abc import Iterable, Sequence
 from enum import StrEnum

@@ -32,11 +32,11 @@ OBSOLETE = frozenset({"BudgetShared"})
 """The kinds of facts that 0.1 wrote down and that nobody needs any more."""
 
 
-class _Kind(msgspec.Struct):
+class _StoredKind(msgspec.Struct):
     kind: str = ""
 
 
-_kinds = msgspec.json.Decoder(_Kind)
+_kinds = msgspec.json.Decoder(_StoredKind)
 
 
 def stored_fact(body: bytes | str) -> DurableFact:

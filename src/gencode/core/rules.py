@@ -1,4 +1,4 @@
-"""Lines of policy: rules, modes, policies and the decision they lead to.
+"""Permission rules, modes, policies, and the decision they lead to.
 
 This room only knows the vocabulary and how rules are spelled and merged. What a rule means for a path, a
 command or a URL is decided in `permissions/`.

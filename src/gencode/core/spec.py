@@ -1,4 +1,4 @@
-"""What an agent is: a frozen description read from a file."""
+"""What an agent and a skill are, a request for a task, and the workspace it works in."""
 
 import re
 from enum import StrEnum

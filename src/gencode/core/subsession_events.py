@@ -1,4 +1,4 @@
-"""Events as other programs see them: OpenFork's six names with its fields and its spelling of states.
+"""Events as other programs see them: the six SubSession names of OpenFork, with its fields and states.
 
 Facts that OpenFork does not know keep our names. Every object has `type`, `task`, `seq` and `at`.
 """

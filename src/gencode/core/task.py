@@ -1,4 +1,4 @@
-"""A task is the fold of its facts, and nothing else."""
+"""A task: the fold of its events, and nothing else."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import reduce
@@ -216,7 +216,7 @@ class DeliveredResults(Struct, frozen=True, gc=False, omit_defaults=True):
     """Where it works by what it was last told; None: in its folder, and it was told nothing."""
 
 
-class ImportedTask(Struct, frozen=True, gc=False, omit_defaults=True):
+class ImportState(Struct, frozen=True, gc=False, omit_defaults=True):
     """What is true of a task that came from a file: its policies and its model count for nothing.
 
     It belongs to the folder `cwd`; `came_from` is the one that the file named, if that is another.
@@ -239,7 +239,7 @@ class Task(Struct, frozen=True, gc=False, omit_defaults=True):
     seq: int
     touched_at: str = ""
     terms: TaskTerms = TaskTerms()
-    imported: ImportedTask | None = None
+    imported: ImportState | None = None
     run: RunState = RunState()
     totals: TaskTotals = TaskTotals()
     evidence: Evidence = Evidence()
@@ -290,7 +290,7 @@ RECORDS = (
     RunEnd,
     PastRun,
     DeliveredResults,
-    ImportedTask,
+    ImportState,
     Evidence,
     RefusedToolCall,
     RunAnswers,
@@ -455,10 +455,10 @@ def _after(task: Task, event: Event, fact: AnyFact) -> Task:
             _impossible(event, "it may not follow")
 
 
-def _imported(task: Task, cwd: str) -> ImportedTask:
+def _imported(task: Task, cwd: str) -> ImportState:
     if cwd and cwd != task.cwd:
-        return ImportedTask(cwd, task.cwd)
-    return task.imported or ImportedTask(task.cwd)
+        return ImportState(cwd, task.cwd)
+    return task.imported or ImportState(task.cwd)
 
 
 def _started(task: Task, event: Event, fact: TaskStarted) -> Task:

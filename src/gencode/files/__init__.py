@@ -1,1 +1,1 @@
-"""TODO: say what files is."""
+"""Files: opened only where they were judged, the versions an agent has seen, and images."""

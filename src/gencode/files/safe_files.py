@@ -1,4 +1,4 @@
-"""runtime: files opened and replaced exactly where they were judged.
+"""Opens, replaces, moves and deletes files exactly where they were judged.
 
 A judged path has no links left in it, so none may be met: every folder on the way is opened by a handle on
 the one before, without following anything, and what was opened is compared with what was judged. Whoever

@@ -1,1 +1,1 @@
-"""TODO: say what fleet is."""
+"""Workers of a shared database: they take tasks of other machines from a queue and run them."""

@@ -1,4 +1,4 @@
-"""Hands tasks to workers on any machine: written down and queued in one transaction (engines rack).
+"""Hands tasks to workers on any machine: written down and queued in one transaction.
 
 Whoever sent a task knows it only through the journal from then on, as with any other process.
 """
@@ -7,8 +7,8 @@ import asyncio
 import logging
 import math
 import time
-from collections.abc import Callable, Coroutine, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Coroutine, Generator, Mapping
+from contextlib import contextmanager, suppress
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from gencode.core.events import TaskCreated, TaskEnded
 from gencode.core.rules import Action, Policy
 from gencode.core.spec import Workspace
 from gencode.core.status import EndReason, Status, StopCause
-from gencode.fleet.workspace_transfer import FarOrder, Luggage, Shared
+from gencode.fleet.workspace_transfer import FleetOrder, SharedStore, WorkspaceTransfer
 from gencode.journal.dispatch import (
     BUDGETS,
     TRAVELLING,
@@ -44,28 +44,33 @@ AWAY_SECONDS = 300.0
 WAITED_FOR = 10
 """The priority of a task that somebody waits for; of any other it is 0."""
 _PERMISSIONS = ("permission_mode", "allow", "ask", "deny")
-TAKEN_BACK = StopCause(EndReason.PARENT_STOPPED, "whoever sent it was stopped meanwhile")
+TAKEN_BACK = StopCause(EndReason.PARENT_STOPPED, "its parent was stopped meanwhile")
 
 
-class Away:
+class FleetTask:
     """A task that some worker runs, or will."""
 
     def __init__(
-        self, task: str, created: TaskCreated | None, store: SharedJournal, looked: Callable[[], float]
+        self,
+        task: str,
+        created: TaskCreated | None,
+        store: SharedJournal,
+        looked: Callable[[], float],
+        begins: str = "",
     ) -> None:
-        """`looked` tells since when it was not looked which tasks are over; infinity: nobody looks."""
+        """`looked` gives the time of the last look at which tasks are over; infinity: nobody looks.
+
+        `begins` is what a person should know of the folder that it begins with.
+        """
         self._task = task
         self._store = store
         self._looked = looked
         self._asked: float | None = None
         self._gone = False
         self.created = created
-        self.in_line = False
-        """Whether it is over, and what it changed is brought here when those before it are done."""
-        self.unpacking = False
-        """Whether what it changed is being brought here; it is not gone before that is done."""
-        self.begins = ""
-        """What a person should know of the folder that it begins with."""
+        self.begins = begins
+        self._is_over = False
+        self._unpacking = False
 
     @property
     def task(self) -> str:
@@ -75,21 +80,34 @@ class Away:
     @property
     def gone(self) -> bool:
         """Whether it has ended, or nobody waits for it any more."""
-        return self._gone and not self.unpacking
+        return self._gone and not self._unpacking
 
     async def missing_worker(self) -> MissingWorker | None:
         """What it waits for that no worker is at; None where one is, or none is needed any more."""
         return await self._store.missing_worker(self._task)
 
     def comes_home(self) -> bool:
-        """Whether what it changed is on its way here: in line, or not looked for since first asked.
+        """Whether its changes are still to be brought here: queued, or not looked for since first asked.
 
         A database that is away is not waited for without an end.
         """
         if self._asked is None:
             self._asked = time.monotonic()
         unseen = self._looked() < self._asked and time.monotonic() < self._asked + AWAY_SECONDS
-        return self.in_line or (self.created is not None and unseen)
+        return self._is_over or (self.created is not None and unseen)
+
+    def queue_changes(self) -> None:
+        """It is over: what it changed is brought here when those before it are done."""
+        self._is_over = True
+
+    @contextmanager
+    def bringing_changes(self) -> Generator[None]:
+        """What it changed is being brought here; it is not gone before that is done."""
+        self._unpacking = True
+        try:
+            yield
+        finally:
+            self._unpacking = False
 
     def kill(self) -> None:
         """Wait no longer. Nobody here can end a process of another machine; its lease decides."""
@@ -103,7 +121,7 @@ class FleetEngine:
 
     def __init__(
         self,
-        store: Shared,
+        store: SharedStore,
         cwd: Path,
         flags: Mapping[str, Any],
         home: Path,
@@ -112,10 +130,10 @@ class FleetEngine:
         """`policy` is that of the sender, which knows more than its `flags`: the settings of this machine."""
         self._policy = policy
         self._store = store
-        self.luggage = Luggage(store, home)
+        self.transfer = WorkspaceTransfer(store, home)
         self._cwd = cwd
         self._flags = {name: flags[name] for name in flags if name in TRAVELLING.difference(BUDGETS)}
-        self._followed: set[Away] = set()
+        self._followed: set[FleetTask] = set()
         self._following: asyncio.Task[None] | None = None
         self._last_look = 0.0
         self._ready = False
@@ -125,11 +143,11 @@ class FleetEngine:
         """Whether somebody here waits for a task that went to the workers."""
         return bool(self._followed)
 
-    async def start(self, handover: Handover) -> Away:
+    async def start(self, handover: Handover) -> FleetTask:
         """Give a task to the workers; it begins when one of them is free."""
         return await self.queue(handover, WAITED_FOR if handover.bound else 0)
 
-    async def queue(self, handover: Handover, priority: int = 0, delay: timedelta | None = None) -> Away:
+    async def queue(self, handover: Handover, priority: int = 0, delay: timedelta | None = None) -> FleetTask:
         """The same with a priority (the highest first), and not before some time has passed."""
         from gencode.fleet.queue import ensure_queue
 
@@ -137,11 +155,11 @@ class FleetEngine:
             await ensure_queue(self._store)
             self._ready = True
         cwd = handover.created.cwd if handover.created else await self._folder_of(handover.task)
-        packed = await self.luggage.pack_for(handover, cwd)
+        packed = await self.transfer.pack_for(handover, cwd)
         flags = {**self._flags, **self._refused(cwd), "model": handover.model}
         before = await self._store.dispatched(handover.task) if handover.created is None else None
         takes = before.takes if before else 0
-        order = FarOrder(handover, cwd, flags, packed.mark, packed.parcel, packed.alone, packed.tree, takes)
+        order = FleetOrder(handover, cwd, flags, packed.mark, packed.parcel, packed.alone, packed.tree, takes)
         try:
             body = msgspec.json.encode(order)
         except (TypeError, OverflowError) as error:
@@ -151,20 +169,19 @@ class FleetEngine:
             await self._again(task, before, body, priority, delay)
         else:
             task = await self._given(self._give(handover, body, priority, delay))
-        away = Away(task, handover.created, self._store, self._looked)
-        away.begins = packed.told
+        away = FleetTask(task, handover.created, self._store, self._looked, packed.told)
         if handover.bound:
             self._follow(away)
         return away
 
     async def _give(self, handover: Handover, order: bytes, priority: int, delay: timedelta | None) -> str:
         """Queue a new task, or one that was written down and waited for its turn; its id."""
-        from gencode.fleet.queue import enqueuing
+        from gencode.fleet.queue import enqueue_task
 
         created = handover.created
         if created is None:
             raise ValueError("only a new task is given away")
-        enqueue = enqueuing(created.agent, priority, delay)
+        enqueue = enqueue_task(created.agent, priority, delay)
         if not handover.task:
             return await self._store.submit(created, order, enqueue, handover.named, handover.account)
         await self._store.submit_held(handover.task, handover.keeper, order, enqueue)
@@ -196,7 +213,7 @@ class FleetEngine:
         """
         if self._policy is None or not any(self._flags.get(name) for name in _PERMISSIONS):
             return {}
-        return _as_led(self._policy, cwd)
+        return _strict_rules(self._policy, cwd)
 
     async def _folder_of(self, task: str) -> str:
         """The folder of an earlier task, which need not be on this machine."""
@@ -208,10 +225,10 @@ class FleetEngine:
         self, task: str, before: DispatchedTask | None, order: bytes, priority: int, delay: timedelta | None
     ) -> None:
         """Queue an earlier task, and wait a while for a worker to begin, unless none could."""
-        from gencode.fleet.queue import enqueuing
+        from gencode.fleet.queue import enqueue_task
 
         named = (before.agent, before.takes) if before else ("", 0)
-        enqueue = enqueuing(named[0], priority, delay, named[1])
+        enqueue = enqueue_task(named[0], priority, delay, named[1])
         await self._store.submit_again(task, order, enqueue)
         if before is not None and delay is None:
             with suppress(StoreUnavailable):  # it is queued, whether or not that can be seen
@@ -230,20 +247,17 @@ class FleetEngine:
                 return
             await self._store.changes.after(changed, LOOK_SECONDS)
 
-    async def _unpacked(self, away: Away) -> None:
+    async def _unpacked(self, away: FleetTask) -> None:
         """Bring what a task changed elsewhere to the folder it was asked from."""
         if away.created is None:
             return
         if away.gone:
             log.info("what task %s changed is not brought home: it is not waited for any more", away.task)
             return
-        away.unpacking = True
-        try:
-            await self.luggage.unpack(away.task, away.created)
-        finally:
-            away.unpacking = False
+        with away.bringing_changes():
+            await self.transfer.unpack(away.task, away.created)
 
-    def _follow(self, away: Away) -> None:
+    def _follow(self, away: FleetTask) -> None:
         """Notice when a task is over for which somebody waits."""
         self._followed.add(away)
         if self._following is None or self._following.done():
@@ -263,7 +277,7 @@ class FleetEngine:
                 continue
             line = [away for away in self._followed if away.task in over]
             for away in line:
-                away.in_line = True
+                away.queue_changes()
             self._last_look = began
             for away in line:
                 await self._unpacked(away)
@@ -277,7 +291,7 @@ class FleetEngine:
         return math.inf if self._following is None or self._following.done() else self._last_look
 
 
-def _as_led(policy: Policy, cwd: str) -> dict[str, list[str]]:
+def _strict_rules(policy: Policy, cwd: str) -> dict[str, list[str]]:
     """The deny and ask rules of a policy, also for where links lead here: another machine could not tell."""
     rules = as_links_lead(policy, places_of(Workspace(Path(cwd), Path(cwd), Path.home()))).rules
     strict = (Action.DENY, Action.ASK)

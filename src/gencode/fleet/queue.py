@@ -1,7 +1,9 @@
-"""Which agents one worker of a fleet takes tasks of (engines rack).
+"""The task queue of a fleet (pgqueuer, in the database of the journal), and what one worker takes from it.
 
-Those that were named, or else its own and every other one that is waited for: an agent that only a project
-defines comes along with the folder, so a worker knows whether it has it when it has looked.
+The queue only dispatches. It may be late, wrong or empty at any time: whether a task may be run is decided by
+its lease, and a task that is missing from the queue is put back by `reconcile`. A worker serves the agents
+that were named, or else its own and every other one that is waited for: an agent that only a project defines
+comes along with the folder, so a worker knows whether it has it when it has looked.
 """
 
 import asyncio
@@ -18,18 +20,18 @@ from pgqueuer.models import Job
 from pgqueuer.queries import Queries
 
 from gencode.core.errors import GenCodeError
-from gencode.fleet.queue_reader import Driver, Load, Queue
-from gencode.fleet.task_handoff import Exchange, Needs, Shelf
+from gencode.fleet.queue_reader import QueueDriver, WorkerLoad, WorkerQueue
+from gencode.fleet.task_handoff import JobExchange, OfferingQueries, TaskNeeds
 from gencode.journal.dispatch import Enqueue, SharedJournal
 
 FORGET_SECONDS = 60.0
 """After that an agent that was not there is looked for again: somebody may have written its file."""
 
-Waiting = tuple[str, str]
+WaitingTask = tuple[str, str]
 """A task that nobody is at, and its agent."""
 
 
-class Repertoire:
+class ServedAgents:
     """The agents that are served here, in small letters. Where some were `named` it never changes."""
 
     def __init__(self, named: Iterable[str] = (), clock: Callable[[], float] = time.monotonic) -> None:
@@ -44,23 +46,23 @@ class Repertoire:
         """The agents whose tasks are taken."""
         return sorted(self._served)
 
-    def learn(self, own: Iterable[str], waiting: Iterable[Waiting]) -> None:
+    def learn(self, own: Iterable[str], waiting: Iterable[WaitingTask]) -> None:
         """Know the agents of this machine, and what is waited for."""
         if not self.named:
             self.own = frozenset(name.casefold() for name in own)
             self._served = {*self.own} | self._wanted(waiting)
 
-    def lacks(self, task: str, agent: str) -> None:
+    def note_missing(self, task: str, agent: str) -> None:
         """Note that the agent of a task is not here."""
         self._lacking[task] = (agent.casefold(), self._clock() + FORGET_SECONDS)
 
-    def admits(self, agent: str) -> bool:
+    def admit(self, agent: str) -> bool:
         """Whether a task of this agent, whose folder is here, may be taken; from then on it is served."""
         if not self.named:
             self._served.add(agent.casefold())
         return agent.casefold() in self._served
 
-    def meet(self, waiting: Iterable[Waiting]) -> set[str]:
+    def serve_waiting(self, waiting: Iterable[WaitingTask]) -> set[str]:
         """Serve those too that are waited for, unless they were found not to be here; which ones are new."""
         if self.named:
             return set()
@@ -68,7 +70,7 @@ class Repertoire:
         self._served |= new
         return new
 
-    def review(self, waiting: Iterable[Waiting]) -> set[str]:
+    def drop_missing(self, waiting: Iterable[WaitingTask]) -> set[str]:
         """Leave those to others that were found not to be here, but for the tasks that wait; who they are."""
         if self.named:
             return set()
@@ -78,7 +80,7 @@ class Repertoire:
         self._served -= gone
         return gone
 
-    def _wanted(self, waiting: Iterable[Waiting]) -> set[str]:
+    def _wanted(self, waiting: Iterable[WaitingTask]) -> set[str]:
         now = self._clock()
         self._lacking = {task: each for task, each in self._lacking.items() if each[1] > now}
         return {agent.casefold() for task, agent in waiting if task not in self._lacking}
@@ -96,13 +98,13 @@ _THERE = "SELECT dedupe_key FROM pgqueuer WHERE dedupe_key = ANY($1) AND status 
 _FORGET = "DELETE FROM pgqueuer_log WHERE created < now() - interval '1 day'"
 
 
-class Later(GenCodeError):
+class RetryLater(GenCodeError):
     """The task cannot be run here and now; `seconds` is how long to wait before anybody tries again.
 
     A worker that has what it `needs` does so at once.
     """
 
-    def __init__(self, why: str, seconds: float = AGAIN_SECONDS, needs: Needs | None = None) -> None:
+    def __init__(self, why: str, seconds: float = AGAIN_SECONDS, needs: TaskNeeds | None = None) -> None:
         super().__init__(why)
         self.seconds = seconds
         self.needs = needs
@@ -112,15 +114,15 @@ def _none() -> int:
     return 0
 
 
-async def _never(_needs: Needs) -> bool:
+async def _never(_needs: TaskNeeds) -> bool:
     return False
 
 
-def _nobody(_waiting: Sequence[Waiting]) -> set[str]:
+def _nobody(_waiting: Sequence[WaitingTask]) -> set[str]:
     return set()
 
 
-class Share(Struct, frozen=True):
+class TaskSelection(Struct, frozen=True):
     """What one worker takes from the queue: which agents, how many at once, and the caps of all workers.
 
     `parked` says how many of those that run only wait for a person; they do not count. `fits`: whether it has
@@ -132,8 +134,8 @@ class Share(Struct, frozen=True):
     most: int
     caps: Mapping[str, int]
     parked: Callable[[], int] = _none
-    fits: Callable[[Needs], Awaitable[bool]] = _never
-    meet: Callable[[Sequence[Waiting]], set[str]] = _nobody
+    fits: Callable[[TaskNeeds], Awaitable[bool]] = _never
+    meet: Callable[[Sequence[WaitingTask]], set[str]] = _nobody
 
 
 def entrypoint(agent: str) -> str:
@@ -141,7 +143,7 @@ def entrypoint(agent: str) -> str:
     return PREFIX + agent.casefold()
 
 
-def enqueuing(agent: str, priority: int = 0, delay: timedelta | None = None, takes: int = 0) -> Enqueue:
+def enqueue_task(agent: str, priority: int = 0, delay: timedelta | None = None, takes: int = 0) -> Enqueue:
     """Puts a task of an agent into the queue, once, however often it is done.
 
     One that was taken so often may still stand there, for as long as the queue has not heard of its end.
@@ -150,7 +152,10 @@ def enqueuing(agent: str, priority: int = 0, delay: timedelta | None = None, tak
     async def enqueue(connection: Any, task: str) -> None:
         queries = Queries(AsyncpgDriver(connection))
         await queries.enqueue(
-            *(entrypoint(agent), task.encode(), priority, delay),
+            entrypoint(agent),
+            task.encode(),
+            priority,
+            delay,
             dedupe_key=f"{task} {takes}" if takes else task,
             on_conflict="skip",
         )
@@ -204,23 +209,25 @@ async def prune(store: SharedJournal) -> None:
     await store.on_connection(forget)
 
 
-class Serving:
+class QueueConsumer:
     """Takes tasks from the queue for as long as it is not told to stop, whatever happens to the database.
 
     The work itself does not hang from the queue: when the database goes away the round is over, the work goes
     on, and the next round finds it where it is.
     """
 
-    def __init__(self, store: SharedJournal, share: Share, run: Callable[[str], Awaitable[None]]) -> None:
+    def __init__(
+        self, store: SharedJournal, share: TaskSelection, run: Callable[[str], Awaitable[None]]
+    ) -> None:
         self._store = store
         self._share = share
         self._run = run
         self._stopped = asyncio.Event()
         self._broken = asyncio.Event()
         self._works: dict[str, asyncio.Task[None]] = {}
-        self._driver: Driver | None = None
-        self._exchange: Exchange | None = None
-        self._queue: Queue | None = None
+        self._driver: QueueDriver | None = None
+        self._exchange: JobExchange | None = None
+        self._queue: WorkerQueue | None = None
 
     @property
     def running(self) -> int:
@@ -236,14 +243,14 @@ class Serving:
         if had_enough and self._driver is not None:
             self._driver.nudge()
 
-    def serve_also(self, agents: Iterable[str]) -> None:
+    def serve_agents(self, agents: Iterable[str]) -> None:
         """Take the tasks of these agents too."""
         if self._queue is not None:
             for agent in agents:
                 if entrypoint(agent) not in self._queue.qm.entrypoint_registry:
                     self._queue.entrypoint(entrypoint(agent), concurrency_limit=self._cap(agent))(self._one)
 
-    def begin_anew(self) -> None:
+    def restart(self) -> None:
         """Begin a new round, because some agents are not to be served any more."""
         self._broken.set()
 
@@ -268,12 +275,12 @@ class Serving:
         await ensure_queue(self._store)
         self._broken.clear()
         pool = await self._store.new_pool(CONNECTIONS, self._broken.set)
-        load = Load(self._has_enough, self._share.parked)
-        self._driver = driver = Driver(pool, self._broken.set, load)
-        self._exchange = exchange = Exchange(driver, self._fits, self._store.troubles)
-        self._queue = queue = Queue(driver, queries=Shelf(driver, exchange.offer))
-        queue.take(load, driver.news, exchange.claimed, self._met)
-        self.serve_also(self._share.agents())
+        load = WorkerLoad(self._has_enough, self._share.parked)
+        self._driver = driver = QueueDriver(pool, self._broken.set, load)
+        self._exchange = exchange = JobExchange(driver, self._fits, self._store.troubles)
+        self._queue = queue = WorkerQueue(driver, queries=OfferingQueries(driver, exchange.offer))
+        queue.configure(load, driver.news, exchange.claimed, self._met)
+        self.serve_agents(self._share.agents())
         exchange.serve(queue.qm.queue_manager_id, entrypoint)
         loop = asyncio.get_running_loop()
         serving = loop.create_task(self._taken(queue, exchange))
@@ -291,13 +298,13 @@ class Serving:
         if not serving.cancelled() and (trouble := serving.exception()) is not None:
             raise trouble
 
-    async def _fits(self, needs: Needs) -> bool:
+    async def _fits(self, needs: TaskNeeds) -> bool:
         # Whatever has a cap is only taken in turn: that is where it is counted.
         if self._cap(needs.agent) or self._has_enough() or self._stopped.is_set():
             return False
         fits = await self._share.fits(needs)
         if fits:
-            self.serve_also([needs.agent])
+            self.serve_agents([needs.agent])
         return fits
 
     def _cap(self, agent: str) -> int:
@@ -311,10 +318,10 @@ class Serving:
             if name.startswith(PREFIX)
         ]
         new = self._share.meet(waiting)
-        self.serve_also(new)
+        self.serve_agents(new)
         return bool(new)
 
-    async def _taken(self, queue: Queue, exchange: Exchange) -> None:
+    async def _taken(self, queue: WorkerQueue, exchange: JobExchange) -> None:
         await exchange.listen()
         most = max(self._share.most, 2)
         await queue.run(
@@ -329,14 +336,14 @@ class Serving:
         work = self._works.get(task)
         if work is None:
             if self._has_enough() or self._stopped.is_set():
-                raise RetryRequested(timedelta(seconds=AGAIN_SECONDS), "this worker has enough to do")
+                raise RetryRequested(timedelta(seconds=AGAIN_SECONDS), "this worker is busy")
             work = self._works[task] = asyncio.ensure_future(self._run(task))
             work.add_done_callback(lambda _: self._done(task))
         try:
             await asyncio.shield(work)
-        except Later as later:
+        except RetryLater as later:
             if later.needs is not None and self._exchange is not None:
-                self._exchange.note(job.id, later.needs)
+                self._exchange.remember_needs(job.id, later.needs)
             raise RetryRequested(timedelta(seconds=later.seconds), str(later)) from None
         except GenCodeError as trouble:
             raise RetryRequested(timedelta(seconds=AGAIN_SECONDS), type(trouble).__name__) from None

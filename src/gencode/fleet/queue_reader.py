@@ -1,4 +1,4 @@
-"""The queue as one of many workers sees it: none of them asks it more often than it has to (engines rack).
+"""Reads the queue for one of many workers, and asks the database no more often than it has to.
 
 Every change in the queue is told to all workers, and each would ask the database five times for every one of
 them: with a hundred workers that, and not the work, would be what the server does. So a worker that has
@@ -49,14 +49,14 @@ SELECT CASE WHEN EXISTS (SELECT 1 FROM waiting WHERE execute_after <= now()) THE
 """
 
 
-class Load(Struct, frozen=True):
+class WorkerLoad(Struct, frozen=True):
     """How busy a worker is: whether it has enough to do, and how many of its agents wait for a person."""
 
     full: Callable[[], bool]
     parked: Callable[[], int]
 
 
-class Sieve:
+class NewsFilter:
     """Passes on what a worker has to hear of; `nudge` when it may take something again."""
 
     def __init__(self, hear: Callable[[Any], None], full: Callable[[], bool], channel: str) -> None:
@@ -95,14 +95,14 @@ class Sieve:
         self._hear(msgspec.json.encode({**news, "table": "pgqueuer", "type": _CHANGED}).decode())
 
 
-class Driver(AsyncpgPoolDriver):
+class QueueDriver(AsyncpgPoolDriver):
     """Connections that say when they cannot reach the database (`broken` is told), and what is new in it."""
 
-    def __init__(self, pool: Any, broken: Callable[[], None], load: Load) -> None:
+    def __init__(self, pool: Any, broken: Callable[[], None], load: WorkerLoad) -> None:
         super().__init__(pool)
         self._say = broken
         self._load = load
-        self._sieves: list[Sieve] = []
+        self._sieves: list[NewsFilter] = []
 
     async def fetch(self, query: str, *args: object) -> list[dict[str, object]]:
         """The rows of a query."""
@@ -114,7 +114,7 @@ class Driver(AsyncpgPoolDriver):
 
     async def add_listener(self, channel: str, callback: Callable[[Any], None]) -> None:
         """Hear what is told on a channel, as far as it matters."""
-        sieve = Sieve(callback, self._load.full, channel)
+        sieve = NewsFilter(callback, self._load.full, channel)
         self._sieves.append(sieve)
         await super().add_listener(channel, sieve)
 
@@ -132,15 +132,25 @@ class Driver(AsyncpgPoolDriver):
             sieve.nudge()
 
 
-class Taking(QueueManager):
+class JobFetcher(QueueManager):
     """Takes jobs while there is room, and so many more as wait for a person at that moment."""
 
-    load: Load
-    news: Callable[[], int]
-    claimed: deque[Job]
-    meet: Callable[[Sequence[tuple[str, bytes]]], bool] | None
-    """Told of jobs under names that are not served, newest first; whether some of these are from now on."""
-    probed = 0.0
+    def __init__(
+        self,
+        queue: PgQueuer,
+        load: WorkerLoad,
+        news: Callable[[], int],
+        claimed: deque[Job],
+        meet: Callable[[Sequence[tuple[str, bytes]]], bool] | None,
+    ) -> None:
+        """`meet` gets jobs under names that are not served, newest first; whether some are from now on."""
+        super().__init__(queue.qm.queries, queue.channel, resources=queue.resources)
+        self.shutdown = queue.shutdown
+        self.load = load
+        self.news = news
+        self.claimed = claimed
+        self.meet = meet
+        self.probed = 0.0
 
     async def fetch_jobs(
         self, batch_size: int, global_concurrency_limit: int | None, heartbeat_timeout: timedelta
@@ -182,24 +192,18 @@ class Taking(QueueManager):
         return min(max(timedelta(seconds=seconds), self.min_dequeue_poll_interval), dequeue_timeout)
 
 
-class Queue(PgQueuer):
+class WorkerQueue(PgQueuer):
     """The queue as one worker sees it."""
 
-    def take(
+    def configure(
         self,
-        load: Load,
+        load: WorkerLoad,
         news: Callable[[], int],
         claimed: deque[Job],
         meet: Callable[[Sequence[tuple[str, bytes]]], bool] | None = None,
     ) -> None:
         """Take as a worker does that is so busy, hears so much, and has claimed these jobs already."""
-        manager = Taking(self.qm.queries, self.channel, resources=self.resources)
-        manager.meet = meet
-        manager.load = load
-        manager.news = news
-        manager.claimed = claimed
-        manager.shutdown = self.shutdown
-        self.qm = manager
+        self.qm = JobFetcher(self, load, news, claimed, meet)
 
 
 def _pairs(names: Any, payloads: Any) -> list[tuple[str, bytes]]:

@@ -1,8 +1,8 @@
-"""Jobs that one worker puts back and another one has what they need for (engines rack).
+"""Tasks that one worker cannot run are put back and offered to the others.
 
-A worker that cannot run a task, because it lacks the folder or the agent, puts it back for a later time and
-says what it needs. All workers hear that, each looks at what it has itself, and only one that fits touches
-the database: it takes exactly this job, before its time. Nobody else is woken up by that.
+A worker that lacks the folder or the agent of a task puts it back for a later time and says what it needs.
+All workers hear that, each looks at what it has itself, and only one that fits touches the database: it takes
+exactly this job, before its time. Nobody else is woken up by that.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ from msgspec import Struct
 from pgqueuer.models import Job, TracebackRecord
 from pgqueuer.queries import Queries
 
-from gencode.fleet.queue_reader import Driver
+from gencode.fleet.queue_reader import QueueDriver
 
 log = logging.getLogger(__name__)
 
@@ -33,7 +33,7 @@ RETURNING *
 """
 
 
-class Needs(Struct, frozen=True, omit_defaults=True):
+class TaskNeeds(Struct, frozen=True, omit_defaults=True):
     """What a worker must have to run a task that another one could not: the agent, or also the folder.
 
     `either`: the agent alone is enough, or the folder, which may bring it along.
@@ -45,45 +45,52 @@ class Needs(Struct, frozen=True, omit_defaults=True):
     either: bool = False
 
 
-class Offer(Struct, frozen=True):
+class JobOffer(Struct, frozen=True):
     """A job that is in the queue again, by number and task: numbers alone are not the same in every queue."""
 
     job: int
     task: str
-    needs: Needs
+    needs: TaskNeeds
 
 
-class Exchange:
+class JobExchange:
     """Offers jobs to others and takes what they offer. `fits`: whether a job could be run here, now.
 
     A job that was here once is not taken again for being offered, so that two do not pass it to and fro.
     """
 
     def __init__(
-        self, driver: Driver, fits: Callable[[Needs], Awaitable[bool]], troubles: tuple[type[Exception], ...]
+        self,
+        driver: QueueDriver,
+        fits: Callable[[TaskNeeds], Awaitable[bool]],
+        troubles: tuple[type[Exception], ...],
     ) -> None:
         self._driver = driver
         self._fits = fits
         self._troubles = troubles
-        self._needs: dict[int, Needs] = {}
+        self._needs: dict[int, TaskNeeds] = {}
         self._had: dict[int, None] = {}
         self._claiming = asyncio.Lock()
         self._at_work: set[asyncio.Task[None]] = set()
-        self._claim: Callable[[Offer], Awaitable[list[dict[str, object]]]] | None = None
+        self._claim: Callable[[JobOffer], Awaitable[list[dict[str, object]]]] | None = None
         self.claimed: deque[Job] = deque()
         """What was taken and is to be begun."""
 
     def serve(self, manager: UUID, entrypoint: Callable[[str], str]) -> None:
         """Take what is offered, for the queue of this number; under which name is known of each agent."""
         self._claim = lambda it: self._driver.fetch(
-            *(_CLAIM, it.job, it.task.encode(), manager, entrypoint(it.needs.agent))
+            _CLAIM,
+            it.job,
+            it.task.encode(),
+            manager,
+            entrypoint(it.needs.agent),
         )
 
     async def listen(self) -> None:
         """Hear what others offer from now on."""
-        await self._driver.listen(OFFERS, self.hear)
+        await self._driver.listen(OFFERS, self.receive)
 
-    def note(self, job: int, needs: Needs) -> None:
+    def remember_needs(self, job: int, needs: TaskNeeds) -> None:
         """Remember what a job needs that is about to be put back."""
         self._needs[job] = needs
         self._remember(job)
@@ -93,19 +100,19 @@ class Exchange:
         needs = self._needs.pop(job.id, None)
         if needs is None:
             return
-        words = msgspec.json.encode(Offer(job.id, (job.payload or b"").decode(errors="replace"), needs))
+        words = msgspec.json.encode(JobOffer(job.id, (job.payload or b"").decode(errors="replace"), needs))
         if len(words) <= LONGEST:
             self._do(self._driver.notify(OFFERS, words.decode()))
 
-    def hear(self, words: str | bytes | bytearray) -> None:
+    def receive(self, words: str | bytes | bytearray) -> None:
         """Some worker offers a job."""
         try:
-            offer = msgspec.json.decode(words, type=Offer)
+            offer = msgspec.json.decode(words, type=JobOffer)
         except (msgspec.MsgspecError, UnicodeError, RecursionError):
             return
         self._do(self._taken(offer))
 
-    async def _taken(self, offer: Offer) -> None:
+    async def _taken(self, offer: JobOffer) -> None:
         if offer.job in self._had or self._claim is None or not await self._fits(offer.needs):
             return
         async with self._claiming:  # one by one, since the same job may be offered again meanwhile
@@ -132,10 +139,10 @@ class Exchange:
             log.info("a job could not be offered or taken: %s", trouble)
 
 
-class Shelf(Queries):
+class OfferingQueries(Queries):
     """The queue; what is put back there is offered to the others."""
 
-    def __init__(self, driver: Driver, offer: Callable[[Job], None]) -> None:
+    def __init__(self, driver: QueueDriver, offer: Callable[[Job], None]) -> None:
         super().__init__(driver)
         self._offer = offer
 
@@ -153,13 +160,13 @@ NEAR_SECONDS = 1.0
 MOST_TRIED = 1_000
 
 
-class Reluctance:
+class RetryDelays:
     """Remembers tasks that could not be run here."""
 
     def __init__(self) -> None:
         self._tries: dict[str, int] = {}
 
-    def again(self, task: str, most: float = LONGEST_SECONDS) -> float:
+    def next_delay(self, task: str, most: float = LONGEST_SECONDS) -> float:
         """In how many seconds a task may be tried again, by anybody."""
         tries = self._tries.pop(task, 0)
         self._tries[task] = tries + 1

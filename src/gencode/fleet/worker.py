@@ -1,4 +1,4 @@
-"""Puts a worker together: the shared journal, its queue, and an open GenCode for every folder it works in.
+"""A worker: the shared journal, its queue, and an open GenCode for every folder it works in.
 
 This is the second file that imports every room; nothing of it is loaded without a shared database.
 """
@@ -23,12 +23,20 @@ from gencode.core.budget import Budget
 from gencode.core.errors import Fenced, GenCodeError, StoreTrouble, UserMistake
 from gencode.core.ids import new_id
 from gencode.core.status import PARENT_GONE, EndReason, Status, StopCause
-from gencode.fleet.queue import Later, Repertoire, Serving, Share, ensure_queue, prune, reconcile
-from gencode.fleet.task_handoff import LONGEST_SECONDS, NEAR_SECONDS, Needs, Reluctance
-from gencode.fleet.worker_folder import Room
-from gencode.fleet.worker_folder import Shape as Shape
-from gencode.fleet.worker_workspace import House, Lodgings, Wanted
-from gencode.fleet.workspace_transfer import FarOrder, read_order
+from gencode.fleet.queue import (
+    QueueConsumer,
+    RetryLater,
+    ServedAgents,
+    TaskSelection,
+    ensure_queue,
+    prune,
+    reconcile,
+)
+from gencode.fleet.task_handoff import LONGEST_SECONDS, NEAR_SECONDS, RetryDelays, TaskNeeds
+from gencode.fleet.worker_folder import WorkerFolder
+from gencode.fleet.worker_folder import WorkerOptions as WorkerOptions
+from gencode.fleet.worker_workspace import FolderRequest, WorkerCopies, WorkerSettings
+from gencode.fleet.workspace_transfer import FleetOrder, read_order
 from gencode.journal.dispatch import DispatchedTask, Handover, MissingPart, MissingWorker, WorkerInfo, lacking
 from gencode.journal.folder_snapshot import InvalidSnapshot
 from gencode.journal.store import Lease
@@ -41,7 +49,7 @@ from gencode.tasks.crash_recovery import close_leased, close_task, close_unclaim
 from gencode.tasks.deadline import UnclaimedTimer
 from gencode.tasks.liveness import LeaseRenewal
 from gencode.tasks.running_task import RunningTask
-from gencode.workspaces.transfer.mirror import Unreachable
+from gencode.workspaces.transfer.mirror import FolderUnavailable
 
 log = logging.getLogger(__name__)
 
@@ -50,7 +58,7 @@ MOST_TAKES = 10
 RECONCILE_SECONDS = 30.0
 PRUNE_SECONDS = 3_600.0
 STOPPED = StopCause(EndReason.LEASE_LOST, "its worker could not renew its lease")
-HANDED_BACK = StopCause(EndReason.CLOSING, "its worker was told to end")
+HANDED_BACK = StopCause(EndReason.CLOSING, "its worker was stopped")
 DAY_SECONDS = 86_400.0
 """So long at least what nobody waits for is left to workers that may come: some are there by day only."""
 HARD_END = 70
@@ -118,34 +126,37 @@ class UnclaimedTasks:
 class Worker:
     """Runs tasks of a shared database. `name` is unique for this process."""
 
-    def __init__(self, store: FleetStore, shape: Shape) -> None:
+    def __init__(
+        self, store: FleetStore, shape: WorkerOptions, last_word: Callable[[], None] = lambda: None
+    ) -> None:
+        """`last_word` says to a person that the process ends as a whole; it must not wait for anybody."""
         self.name = f"{socket.gethostname()}-{os.getpid()}-{new_id()}"
         self._store = store
         self._shape = shape
-        self._rooms: dict[str, Room] = {}
+        self._rooms: dict[str, WorkerFolder] = {}
         self._closing: set[asyncio.Future[Any]] = set()
         self._draining = False
         self._left: list[Lease] = []
         self._bound: dict[str, tuple[RunningTask, str]] = {}
         caps = {name.casefold(): cap for name, cap in shape.caps.items()}
-        self._repertoire = known = Repertoire(shape.agents)
-        share = Share(known.names, shape.most, caps, self._parked, self._fits, known.meet)
-        self._serving = Serving(store, share, self.run)
+        self._repertoire = known = ServedAgents(shape.agents)
+        share = TaskSelection(known.names, shape.most, caps, self._parked, self._fits, known.serve_waiting)
+        self._serving = QueueConsumer(store, share, self.run)
         self.leases = LeaseRenewal(self._renew, shape.lease_seconds, self._lost)
-        self._reluctance = Reluctance()
+        self._reluctance = RetryDelays()
         self._unclaimed = UnclaimedTasks(store, lambda: self.can_judge)
-        house = House(self.name, shape.workspace, shape.home, shape.folders, shape.walls)
-        self._lodgings = Lodgings(store, store.parcels, house)
-        self.last_word: Callable[[], None] = lambda: None
-        """Says to a person that the process ends as a whole; it must not wait for anybody."""
+        house = WorkerSettings(self.name, shape.workspace, shape.home, shape.folders, shape.walls)
+        self._lodgings = WorkerCopies(store, store.parcels, house)
+        self._last_word = last_word
 
     @property
     def card(self) -> WorkerInfo:
         """The worker as others see it."""
         agents = ", ".join(self._shape.agents) or "all"
         workspace, running = str(self._shape.workspace), self._serving.running
-        about = (self.name, agents, workspace, self._shape.most, running, self._draining)
-        return WorkerInfo(*about, version=__version__)
+        return WorkerInfo(
+            self.name, agents, workspace, self._shape.most, running, self._draining, version=__version__
+        )
 
     @property
     def can_judge(self) -> bool:
@@ -195,12 +206,12 @@ class Worker:
         if found is None or found.order is None:
             return
         if not found.free:
-            raise Later("somebody else is at it", self._shape.lease_seconds / 3)
+            raise RetryLater("another worker is running it", self._shape.lease_seconds / 3)
         async with AsyncExitStack() as stack:
             try:
                 order = read_order(found.order)
                 if (begun := found.takes - order.takes) >= MOST_TAKES:
-                    raise UserMistake(f"it was begun {begun} times and never came to an end")
+                    raise UserMistake(f"it was started {begun} times and never finished")
                 if await self._deserted(task, order):
                     return
                 gen = await self._entered(stack, found, order)
@@ -209,84 +220,84 @@ class Worker:
                 most = handover.created.budget if handover.created else NO_BUDGET
                 await self._must_have_model(gen, found, order, most)
                 job = await gen.take_on(handover)
-            except (Later, StoreTrouble, Fenced):
+            except (RetryLater, StoreTrouble, Fenced):
                 raise
             except UserMistake as mistake:
                 await self._refuse(found, mistake)
                 return
             await self._stayed(task, order, job)
 
-    async def _deserted(self, task: str, order: FarOrder) -> bool:
+    async def _deserted(self, task: str, order: FleetOrder) -> bool:
         """End a task that is to begin and that nobody waits for any more; Later while somebody may again."""
         sender = _sender(order)
         if not sender or not await self._store.deserted([sender], 0):
             return False
         if not self.leases.settled or not await self._store.deserted([sender], silent=CLOSED_SECONDS):
-            raise Later("whoever waits for it was cut off a moment ago")
+            raise RetryLater("the task that waits for it was disconnected a moment ago")
         try:
             await close_task(self._store, task, self.name, why=PARENT_GONE)
         except UserMistake:
-            raise Later("somebody else is at it") from None
+            raise RetryLater("another worker is running it") from None
         return True
 
-    async def _must_know(self, gen: GenCode, found: DispatchedTask, order: FarOrder) -> None:
+    async def _must_know(self, gen: GenCode, found: DispatchedTask, order: FleetOrder) -> None:
         """Later when the agent of a task is not on this machine; another one may have it."""
         try:
             gen.agents.find(found.agent)
         except UserMistake as mistake:
-            self._repertoire.lacks(found.task, found.agent)
+            self._repertoire.note_missing(found.task, found.agent)
             raise await self._unable(found, order, *lacking(found.agent, mistake)) from None
 
     async def _must_have_model(
-        self, gen: GenCode, found: DispatchedTask, order: FarOrder, most: Budget
+        self, gen: GenCode, found: DispatchedTask, order: FleetOrder, most: Budget
     ) -> None:
         """Later when the model of a task cannot be asked from this machine, for want of a key say."""
         try:
             model = gen.model
             if most.usd is not None:
-                components(gen).seating.check_model(model.name)
+                components(gen).seat_builder.check_model(model.name)
         except UserMistake as mistake:
             raise await self._unable(found, order, str(mistake)) from None
 
     async def _unable(
-        self, found: DispatchedTask, order: FarOrder, why: str, lacks: MissingPart = MissingPart.OTHER
-    ) -> Later:
+        self, found: DispatchedTask, order: FleetOrder, why: str, lacks: MissingPart = MissingPart.OTHER
+    ) -> RetryLater:
         """What makes a task wait for another worker, because this machine is not set up for it."""
         await self._store.parcels.report_problem(found.task, self.name, why, lacks)
-        needs = Needs(found.agent, order.cwd, order.mark, either=True)
-        return Later(why, self._reluctance.again(found.task), needs)
+        needs = TaskNeeds(found.agent, order.cwd, order.mark, either=True)
+        return RetryLater(why, self._reluctance.next_delay(found.task), needs)
 
-    async def _fits(self, needs: Needs) -> bool:
+    async def _fits(self, needs: TaskNeeds) -> bool:
         """Whether what another worker lacked for a task is here: its agent, or its folder."""
         if (needs.either or not needs.cwd) and needs.agent.casefold() in self._repertoire.own:
             return True
         if not needs.cwd:
             return False
-        with suppress(Unreachable):
-            async with self._lodgings.place(Wanted("", needs.cwd, needs.mark)):
-                return self._repertoire.admits(needs.agent)
+        with suppress(FolderUnavailable):
+            async with self._lodgings.folder_for(FolderRequest("", needs.cwd, needs.mark)):
+                return self._repertoire.admit(needs.agent)
         return False
 
-    async def _entered(self, stack: AsyncExitStack, found: DispatchedTask, order: FarOrder) -> GenCode:
+    async def _entered(self, stack: AsyncExitStack, found: DispatchedTask, order: FleetOrder) -> GenCode:
         """The GenCode for a task until the stack is left; Later when its folder cannot be had here, or this
         machine is not set up as it should be.
         """
         try:
             return await stack.enter_async_context(self._seated(found.task, order))
-        except Unreachable as why:
+        except FolderUnavailable as why:
             most = NEAR_SECONDS if why.lacks is MissingPart.FOLDER else LONGEST_SECONDS
-            again = self._reluctance.again(found.task, most)
-            raise Later(str(why), again, Needs(found.agent, order.cwd, order.mark)) from None
+            again = self._reluctance.next_delay(found.task, most)
+            raise RetryLater(str(why), again, TaskNeeds(found.agent, order.cwd, order.mark)) from None
         except (StoreTrouble, InvalidSnapshot):
             raise
         except UserMistake as mistake:
             raise await self._unable(found, order, str(mistake)) from None
 
     @asynccontextmanager
-    async def _seated(self, task: str, order: FarOrder) -> AsyncGenerator[GenCode]:
+    async def _seated(self, task: str, order: FleetOrder) -> AsyncGenerator[GenCode]:
         """An open GenCode for a task: in its folder, or in a copy of it that is this task's alone."""
-        wanted = Wanted(task, order.cwd, order.mark, order.parcel, order.alone, order.tree)
-        async with self._lodgings.place(wanted) as lodged:
+        wanted = FolderRequest(task, order.cwd, order.mark, order.parcel, order.alone, order.tree)
+        async with self._lodgings.folder_for(wanted) as lodged:
             if lodged is None and not self._is_sent_on(order):
                 yield await self._room(order.cwd, order.flags).gen()
                 return
@@ -294,16 +305,16 @@ class Worker:
             try:
                 gen = await room.gen()
                 if lodged is not None:
-                    components(gen).workplaces.prepared[task] = lodged
-                    lodged.owner = components(gen).supervisor.owner
-                    room.lodge(lodged)
+                    components(gen).task_folders.prepare(task, lodged)
+                    lodged.run_by(components(gen).supervisor.owner)
+                    room.enter_copy(lodged)
                 yield gen
             finally:
                 room.close()
                 await asyncio.wait([room.life])
                 self._rooms = {key: each for key, each in self._rooms.items() if each is not room}
 
-    async def _stayed(self, task: str, order: FarOrder, job: RunningTask) -> None:
+    async def _stayed(self, task: str, order: FleetOrder, job: RunningTask) -> None:
         """Look after a task until it has ended; a lease that could not be given back is remembered."""
         try:
             if sender := _sender(order):
@@ -332,12 +343,12 @@ class Worker:
                 job.stop.stop(PARENT_GONE)
 
     async def _refuse(self, found: DispatchedTask, why: UserMistake) -> None:
-        """End a task that cannot be run, unless somebody else is at it by now."""
+        """End a task that cannot be run, unless another worker is running it by now."""
         now = await self._store.dispatched(found.task)
         if now is None or now.order is None:
             return
         if not now.free:
-            raise Later("somebody else is at it", self._shape.lease_seconds / 3)
+            raise RetryLater("another worker is running it", self._shape.lease_seconds / 3)
         spent = isinstance(why, BudgetSpent)
         cause = StopCause(EndReason.BUDGET if spent else EndReason.NOT_STARTED, str(why))
         status = Status.LIMIT_REACHED if spent else Status.FAILED
@@ -346,18 +357,18 @@ class Worker:
         lease = await self._store.take(found.task, self.name)
         await close_leased(self._store, lease, cause, status, prompt=now.prompt)
 
-    def _is_sent_on(self, order: FarOrder) -> bool:
+    def _is_sent_on(self, order: FleetOrder) -> bool:
         """Whether a task was sent by one that runs here: the two know each other only as strangers do."""
         parent = order.handover.created.parent if order.handover.created else None
         opened = [room.opened for room in self._rooms.values()]
         return bool(parent) and any(parent in gen.running for gen in opened if gen and parent)
 
-    def _room(self, cwd: str, flags: Mapping[str, Any], own: str = "") -> Room:
+    def _room(self, cwd: str, flags: Mapping[str, Any], own: str = "") -> WorkerFolder:
         """The open folder for tasks, or for the `own` one of them."""
         key = msgspec.json.encode([cwd, flags, own], order="deterministic").decode()
         room = self._rooms.get(key)
         if room is None or room.life.done() or room.given_up:
-            room = self._rooms[key] = Room(self._store, self._shape, cwd, flags)
+            room = self._rooms[key] = WorkerFolder(self._store, self._shape, cwd, flags)
         return room
 
     def _parked(self) -> int:
@@ -393,8 +404,8 @@ class Worker:
                     log.warning("no worker could take these in time, they have ended: %s", ", ".join(ended))
                 if missing := await reconcile(self._store):
                     log.warning("put back into the queue: %s", ", ".join(missing))
-                if not self._repertoire.named and self._repertoire.review(await self._waiting()):
-                    self._serving.begin_anew()
+                if not self._repertoire.named and self._repertoire.drop_missing(await self._waiting()):
+                    self._serving.restart()
             except GenCodeError as trouble:
                 log.warning("the queue could not be looked after: %s", trouble)
 
@@ -413,7 +424,7 @@ class Worker:
     def _end(self) -> NoReturn:
         """The commands that are still running end with this process; that is what their wardens are for."""
         log.critical("not everything could be stopped in time; the worker ends")
-        self.last_word()
+        self._last_word()
         os._exit(HARD_END)
 
     def _give_up(self, why: StopCause, then: Callable[[], None] | None = None) -> None:
@@ -432,7 +443,7 @@ class Worker:
             await asyncio.wait(pending)
 
 
-def _sender(order: FarOrder) -> str:
+def _sender(order: FleetOrder) -> str:
     """The task that waits for one, or would hear of it; none where it was sent to outlive its sender."""
     handover = order.handover
     return (handover.created.parent or "") if handover.bound and handover.created else ""

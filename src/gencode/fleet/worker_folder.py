@@ -1,6 +1,6 @@
-"""A folder in which a worker runs tasks: an open GenCode with all that is a worker's way there.
+"""A folder in which a worker runs tasks: an open GenCode with a worker's settings.
 
-It belongs to `fleet.py`; nothing of it is loaded without a shared database.
+Nothing of it is loaded without a shared database.
 """
 
 import asyncio
@@ -19,27 +19,27 @@ from gencode.core.errors import GenCodeError, UserMistake
 from gencode.core.events import TaskCreated
 from gencode.core.questions import Question
 from gencode.core.status import StopCause
-from gencode.fleet.fleet_engine import Away, FleetEngine
-from gencode.fleet.worker_workspace import Folders, Lodged
+from gencode.fleet.fleet_engine import FleetEngine, FleetTask
+from gencode.fleet.worker_workspace import CopiedTaskFolder, FolderMode
 from gencode.journal.dispatch import BUDGETS, Handover
 from gencode.journal.owner import LEASE_SECONDS
 from gencode.questions.question_desk import QuestionDesk
-from gencode.sandbox.shells import Walls
+from gencode.sandbox.shells import SandboxMode
 from gencode.stores.pg_fleet import FleetStore
 from gencode.tasks.running_task import RunningTask
-from gencode.workspaces.transfer.snapshot_builder import Around
+from gencode.workspaces.transfer.snapshot_builder import EnclosingCopy
 
 log = logging.getLogger(__name__)
 
 SERVERS_WAIT = 30.0
 """How long a task waits at most for its MCP servers, which every copy of a folder starts anew."""
-CAPPED = (
+BOTH_CAPPED = (
     "{sent} cannot be sent to other workers from here: it has a cap (fleet_caps), and so has {above} above "
     "it, so that each could wait for the other for ever. Leave isolation out, and it runs here."
 )
 
 
-class Shape(Struct, frozen=True):
+class WorkerOptions(Struct, frozen=True):
     """What a worker does: how many tasks at once, for which agents (none: all), below which folder."""
 
     most: int
@@ -48,23 +48,23 @@ class Shape(Struct, frozen=True):
     agents: tuple[str, ...] = ()
     caps: Mapping[str, int] = {}
     lease_seconds: float = LEASE_SECONDS
-    folders: Folders = "auto"
-    walls: Walls = "auto"
+    folders: FolderMode = "auto"
+    walls: SandboxMode = "auto"
     budget: Budget = NO_BUDGET
     """What one task may spend here at most, whatever came with it."""
 
 
-class Onward(FleetEngine):
+class ForwardingEngine(FleetEngine):
     """Gives agents to the workers that were sent from a worker. Whatever else it runs, it runs itself."""
 
     far = False
 
-    def __init__(self, store: FleetStore, shape: Shape, cwd: str, flags: Mapping[str, Any]) -> None:
+    def __init__(self, store: FleetStore, shape: WorkerOptions, cwd: str, flags: Mapping[str, Any]) -> None:
         super().__init__(store, Path(cwd), flags, shape.home)
         self._journal = store
         self._capped = {name.casefold() for name in shape.caps}
 
-    async def start(self, handover: Handover) -> Away:
+    async def start(self, handover: Handover) -> FleetTask:
         """Give a task to the workers, unless it could wait for its own sender."""
         created = handover.created
         if created is not None and created.agent.casefold() in self._capped:
@@ -77,21 +77,21 @@ class Onward(FleetEngine):
         while above is not None and above not in passed and (task := await self._journal.task(above)):
             passed.add(above)  # what was imported may go round in circles
             if task.agent.casefold() in self._capped:
-                raise UserMistake(CAPPED.format(sent=created.agent, above=task.agent))
+                raise UserMistake(BOTH_CAPPED.format(sent=created.agent, above=task.agent))
             above = task.parent
 
 
-class Room:
+class WorkerFolder:
     """An open GenCode in one folder, with the settings that came with its tasks."""
 
-    def __init__(self, store: FleetStore, shape: Shape, cwd: str, flags: Mapping[str, Any]) -> None:
+    def __init__(self, store: FleetStore, shape: WorkerOptions, cwd: str, flags: Mapping[str, Any]) -> None:
         self._store = store
         self._closing = asyncio.Event()
         self._opened: asyncio.Future[GenCode] = asyncio.get_running_loop().create_future()
         self._desk = QuestionDesk(here=False, shown_as=self._at_home)
         self._copied: tuple[str, str] | None = None
         """The copy in which the agents work, and the folder that it is a copy of."""
-        self._onward = Onward(store, shape, cwd, flags)
+        self._onward = ForwardingEngine(store, shape, cwd, flags)
         # What may be spent comes with each task, and whoever is there says what is asked.
         own = {"max_agents": shape.most, "background_questions": True, **dict.fromkeys(BUDGETS)}
         self.life = asyncio.get_running_loop().create_task(self._lived(cwd, {**flags, **own}))
@@ -112,14 +112,14 @@ class Room:
         """How many of its tasks only wait, for a person or for an agent that another worker may run."""
         return max(self._desk.parked, self._waiting() if self._onward.follows else 0)
 
-    def lodge(self, lodged: Lodged) -> None:
+    def enter_copy(self, lodged: CopiedTaskFolder) -> None:
         """Note that the folder is a copy: questions name the original, and so do agents that are sent on."""
         copied = lodged.copied
         self._copied = (copied.top, copied.originals[-1].folder)
-        self._onward.luggage.around = Around(lodged.parcel, copied)
+        self._onward.transfer.enter_copy(EnclosingCopy(lodged.parcel, copied))
 
     def _at_home(self, question: Question) -> Question:
-        return at_home(question, *self._copied) if self._copied else question
+        return question_for_sender(question, *self._copied) if self._copied else question
 
     def _waiting(self) -> int:
         """How many tasks wait for agents elsewhere, and nothing of theirs is at work here."""
@@ -146,7 +146,7 @@ class Room:
     async def _lived(self, cwd: str, settings: dict[str, Any]) -> None:
         try:
             async with GenCode.open(cwd, settings=settings, store=self._store, asker=self._desk) as gen:
-                components(gen).processes.employ(self._onward)
+                components(gen).other_processes.employ(self._onward)
                 gen.mcp_servers.wait_at_most(SERVERS_WAIT)
                 self._opened.set_result(gen)
                 await self._closing.wait()
@@ -157,7 +157,7 @@ class Room:
                 self._opened.set_exception(trouble)
 
 
-def at_home(question: Question, copy: str, folder: str) -> Question:
+def question_for_sender(question: Question, copy: str, folder: str) -> Question:
     """With rules for the folder of whoever is asked: a copy is gone when "always" comes to count.
 
     Rules that cannot be told that way are not offered.

@@ -1,4 +1,4 @@
-"""A task from elsewhere in the copy of its folder that was made for it here."""
+"""Where a worker runs a task: in its folder, if that is here, or in a copy of it that is made for it."""
 
 import asyncio
 import logging
@@ -28,49 +28,49 @@ from gencode.journal.folder_snapshot import (
 )
 from gencode.journal.store import Store
 from gencode.permissions.paths import is_inside
-from gencode.sandbox.shells import Walls
+from gencode.sandbox.shells import SandboxMode
 from gencode.tasks.task_folders import FolderSummary, TaskFolder
 from gencode.workspaces.restore_worktree import LEFT
-from gencode.workspaces.transfer.mirror import Unreachable
-from gencode.workspaces.transfer.worker_copy import Guest, Lodging, lodge
-from gencode.workspaces.worktrees.worktree import recorded
+from gencode.workspaces.transfer.mirror import FolderUnavailable
+from gencode.workspaces.transfer.worker_copy import IncomingTask, TaskWorktree, open_task_worktree
+from gencode.workspaces.worktrees.worktree import read_record
 
 log = logging.getLogger(__name__)
 
 HERE = (
     "You work in a copy of {there} that was made for you with git, at {here} on {worker}. {names} "
-    "What you change in it, committed or not, goes back when you end. Files that git ignores "
-    "or that look like keys, and branches but the one you are on, stay behind."
+    "Your changes, committed or not, are sent back when you finish. Files that git ignores or that look "
+    "like keys are not sent back, and neither are other branches."
 )
-NAMES = "Tools for files and commands take names that begin with {tops} for those in your copy."
+NAMES = "In tools and commands, paths that begin with {tops} mean the files of your copy."
 NAMES_OF_TOOLS = (
-    "Tools for files take names that begin with {tops} for those in your copy; commands {commands}, so name "
-    "files in them as they are here."
+    "In file tools, paths that begin with {tops} mean the files of your copy; commands accept {commands}, so "
+    "use the paths of the copy there."
 )
-ALONE = " Its only commit is everything as it was when you were sent: the history did not come along."
+ALONE = " It has one commit with everything as it was when you were started; the earlier history is missing."
 FORKED = {
     "": "",
-    "work": " It has in it what you had changed in files until then.",
-    "sent": " It is as that folder was when you were first sent: what you changed in files is not in it, so "
-    "look before you rely on it.",
-    "now": " It is as that folder is now, which need not be how you knew it.",
+    "work": " It contains the file changes you had made until then.",
+    "sent": " It is as that folder was when you were first started: your file changes are not in it, so "
+    "check before you rely on them.",
+    "now": " It is as that folder is now, which may differ from what you knew.",
 }
 ANEW = (
-    "You go on on another machine. Your folder is {here} on {worker} now, made anew from git as it was "
-    "when you were "
-    "sent: what you had changed in files before is not in it, so look before you rely on it. {names}"
+    "You continue on another machine. Your folder is now {here} on {worker}, made again from git as it was "
+    "when you were started: your earlier file changes are not in it, so check before you rely on them. "
+    "{names}"
 )
 MOVED = (
-    "You go on on another machine. Your folder is {here} on {worker} now, with what you had changed in files "
-    "before. {names}"
+    "You continue on another machine. Your folder is now {here} on {worker}, with your earlier file changes. "
+    "{names}"
 )
 LOST = (
-    "it had begun in the copy {copy}, and that worker was lost: what it had changed there is only there, and "
-    "gen doctor on that machine lists it"
+    "it started in the copy {copy}, and that worker was lost: its changes exist only there; run gen doctor "
+    "on that machine to list them"
 )
 
 
-def copies_told(messages: Iterable[Message]) -> list[WorkerCopy]:
+def told_copies(messages: Iterable[Message]) -> list[WorkerCopy]:
     """The copies that an agent was told it works in, the last one last."""
     notices = [each.notice for each in messages if isinstance(each, UserMessage) and each.notice]
     return [each.place for each in notices if isinstance(each.place, WorkerCopy) and each.place.path]
@@ -78,45 +78,56 @@ def copies_told(messages: Iterable[Message]) -> list[WorkerCopy]:
 
 def lost_copies(messages: Iterable[Message], returned: ReturnedChanges | None) -> list[WorkerCopy]:
     """The copies from which nothing was handed in, of a task that did not end: their workers were lost."""
-    copies = copies_told(messages)
+    copies = told_copies(messages)
     handed = [at for at, copy in enumerate(copies) if returned and copy.worker == returned.worker]
     return copies[handed[-1] + 1 :] if handed else copies
 
 
-class Lodged(TaskFolder):
+class CopiedTaskFolder(TaskFolder):
     """The lodging of one task. `owner` is who runs it, `worker` the machine as people know it."""
 
     shared = False
 
-    def __init__(self, lodging: Lodging, parcels: SnapshotStore, worker: str, home: Path) -> None:
+    def __init__(self, lodging: TaskWorktree, parcels: SnapshotStore, worker: str, home: Path) -> None:
         super().__init__(lodging.tree)
         self._home = home
         self._lodging = lodging
         self._parcels = parcels
         self._worker = worker
-        self.owner = ""
-        self.lost: tuple[str, ...] = ()
-        """Copies elsewhere in which the task worked, and from which nothing came."""
+        self._owner = ""
+        self._lost: tuple[str, ...] = ()
         self._found_at: tuple[str, ...] = ()
         self._over = False
         """Whether nothing more is done here: it is handed in, or somebody else may have the task."""
 
     @classmethod
-    async def prepare(cls, guest: Guest, parcels: SnapshotStore, home: Path, worker: str) -> "Lodged":
+    async def prepare(
+        cls, guest: IncomingTask, parcels: SnapshotStore, home: Path, worker: str
+    ) -> "CopiedTaskFolder":
         """Make the copy, and trust in it what its sender trusts."""
-        lodging = await lodge(guest, parcels, home)
+        lodging = await open_task_worktree(guest, parcels, home)
         lodging.trust(home)
         return cls(lodging, parcels, worker, home)
 
-    async def look_around(self, walls: Walls) -> None:
+    async def find_aliases(self, walls: SandboxMode) -> None:
         """Find out whether commands here can use the names of the sender; where there are no walls, not."""
-        from gencode.sandbox.choose_sandbox import chosen
-        from gencode.sandbox.folder_aliases import found_at
+        from gencode.sandbox.choose_sandbox import best_sandbox
+        from gencode.sandbox.folder_aliases import working_aliases
 
         if walls != "off":
-            sandbox = await asyncio.to_thread(chosen)
+            sandbox = await asyncio.to_thread(best_sandbox)
             names = [each.folder for each in self.copied.originals]
-            self._found_at = await asyncio.to_thread(found_at, self._tree.path, names, self._home, sandbox)
+            self._found_at = await asyncio.to_thread(
+                working_aliases, self._tree.path, names, self._home, sandbox
+            )
+
+    def run_by(self, owner: str) -> None:
+        """Who runs the task from now on."""
+        self._owner = owner
+
+    def note_lost(self, copies: Iterable[str]) -> None:
+        """Note the copies elsewhere in which the task worked, and from which nothing came."""
+        self._lost = tuple(copies)
 
     @property
     def parcel(self) -> FolderSnapshot:
@@ -178,11 +189,13 @@ class Lodged(TaskFolder):
         try:
             changes, notes = await self._handed_in()
         except GenCodeError as trouble:
-            await self._lodging.note(self._parcels, self.owner, self._worker, as_reason(str(trouble)))
-            changes, notes = None, [f"its folder {self.path} on {self._worker} is kept as it is: {trouble}"]
+            await self._lodging.record_folder(
+                self._parcels, self._owner, self._worker, as_reason(str(trouble))
+            )
+            changes, notes = None, [f"its folder {self.path} on {self._worker} was kept: {trouble}"]
         parcel = self._lodging.guest.parcel
         sent = (*parcel.notes, *(each.told() for each in parcel.missing))
-        lost = [LOST.format(copy=copy) for copy in self.lost]
+        lost = [LOST.format(copy=copy) for copy in self._lost]
         return FolderSummary(changes, (*sent, *lost, *notes))
 
     async def hand_over(self) -> None:
@@ -200,15 +213,15 @@ class Lodged(TaskFolder):
         """Let go of the place; a copy in which nothing was done is removed."""
         try:
             if not self._over:
-                await self._lodging.clear()
+                await self._lodging.remove_if_unused()
         except GenCodeError as trouble:
             log.info("%s could not be removed: %s", self.path, trouble)
         finally:
-            self._lodging.leave(home)
+            self._lodging.release(home)
 
     async def _handed_in(self) -> tuple[CopyChanges | None, list[str]]:
         self._over = True
-        work, why_not = await self._lodging.hand_in(self._parcels, self.owner, self._worker)
+        work, why_not = await self._lodging.hand_in(self._parcels, self._owner, self._worker)
         guest = self._lodging.guest
         notes = [*self._tree.notes, *work.notes]
         if not work.kept:
@@ -233,7 +246,7 @@ class Lodged(TaskFolder):
     def _said(self, words: str) -> str:
         there, here = self._lodging.guest.cwd, self._lodging.cwd
         tops = [each.folder for each in self.copied.originals]
-        commands = f"only {_listed(self._found_at)}" if self._found_at else "do not"
+        commands = f"only {_listed(self._found_at)}" if self._found_at else "none of them"
         told = NAMES if len(self._found_at) == len(tops) else NAMES_OF_TOOLS
         names = told.format(tops=_listed(tops), commands=commands)
         return words.format(there=there, here=here, worker=self._worker, names=names)
@@ -243,11 +256,11 @@ def _listed(folders: Sequence[str]) -> str:
     return " or ".join(f"{folder.rstrip('/')}/" for folder in folders)
 
 
-Folders = Literal["auto", "shared", "away"]
+FolderMode = Literal["auto", "shared", "away"]
 """Which folders a worker uses as they are: those it really shares, those at the same place, or none."""
 
 
-class Wanted(Struct, frozen=True):
+class FolderRequest(Struct, frozen=True):
     """What a task says of its folder: where it is, its mark, and how it is made anew, or why it cannot be.
 
     One with a `tree` works in that worktree of the folder; the folder is made anew with what is in that.
@@ -261,27 +274,27 @@ class Wanted(Struct, frozen=True):
     tree: str = ""
 
 
-class House(Struct, frozen=True):
+class WorkerSettings(Struct, frozen=True):
     """A worker's own: its name, the folder that it may work in, that of GenCode, and its walls."""
 
     worker: str
     workspace: Path
     home: Path
-    folders: Folders = "auto"
-    walls: Walls = "auto"
+    folders: FolderMode = "auto"
+    walls: SandboxMode = "auto"
 
 
-class Lodgings:
+class WorkerCopies:
     """The copies of folders that are in use on one worker."""
 
-    def __init__(self, store: Store, parcels: SnapshotStore, house: House) -> None:
+    def __init__(self, store: Store, parcels: SnapshotStore, house: WorkerSettings) -> None:
         self._store = store
         self._parcels = parcels
         self._house = house
-        self._open: dict[str, Lodged] = {}
+        self._open: dict[str, CopiedTaskFolder] = {}
 
     @asynccontextmanager
-    async def place(self, wanted: Wanted) -> AsyncGenerator[Lodged | None]:
+    async def folder_for(self, wanted: FolderRequest) -> AsyncGenerator[CopiedTaskFolder | None]:
         """A copy of the folder of a task, for as long as it is needed; None where the folder itself is here.
 
         Unreachable when there is neither, here and now.
@@ -298,39 +311,41 @@ class Lodgings:
             self._open.pop(wanted.task, None)
             await lodged.leave(self._house.home)
 
-    def abandon(self) -> list[Lodged]:
+    def abandon(self) -> list[CopiedTaskFolder]:
         """Leave everything as it is, because others may have the tasks by now; what is left."""
         for lodged in self._open.values():
             lodged.abandon()
         return list(self._open.values())
 
-    async def _prepared(self, wanted: Wanted) -> Lodged:
+    async def _prepared(self, wanted: FolderRequest) -> CopiedTaskFolder:
         task = wanted.task
         shared = self._house.folders == "shared" and wanted.mark != COPIED and not wanted.tree
         if wanted.parcel is None or shared:
-            missing = Unreachable(NOT_HERE, MissingPart.FOLDER)
+            missing = FolderUnavailable(NOT_HERE, MissingPart.FOLDER)
             if task:
                 await self._hinder(task, missing)
             raise missing
-        guest = Guest(task, wanted.cwd, wanted.parcel)
+        guest = IncomingTask(task, wanted.cwd, wanted.parcel)
         try:
-            lodged = await Lodged.prepare(guest, self._parcels, self._house.home, self._house.worker)
-            await lodged.look_around(self._house.walls)
-        except Unreachable as why:
+            lodged = await CopiedTaskFolder.prepare(
+                guest, self._parcels, self._house.home, self._house.worker
+            )
+            await lodged.find_aliases(self._house.walls)
+        except FolderUnavailable as why:
             log.warning("the folder of task %s cannot be had here: %s", task, why)
             await self._hinder(task, why)
             raise
         return lodged
 
-    async def _hinder(self, task: str, why: Unreachable) -> None:
+    async def _hinder(self, task: str, why: FolderUnavailable) -> None:
         with suppress(StoreTrouble):
             await self._parcels.report_problem(task, self._house.worker, str(why), why.lacks)
 
-    async def _look_back(self, lodged: Lodged, task: str) -> None:
+    async def _look_back(self, lodged: CopiedTaskFolder, task: str) -> None:
         """Note what an agent that began elsewhere leaves behind there."""
         known = await self._store.task(task)
         if known is not None and known.run.started_at and not lodged.same_place:
-            lodged.lost = await self._lost(known)
+            lodged.note_lost(await self._lost(known))
 
     async def _lost(self, known: Task) -> tuple[str, ...]:
         """The copies elsewhere with work of a task that nobody handed in."""
@@ -341,13 +356,13 @@ class Lodgings:
         found = await self._parcels.returned(known.id)
         return tuple(map(str, lost_copies(told, found[0] if found else None)))
 
-    def _is_here(self, wanted: Wanted) -> bool:
+    def _is_here(self, wanted: FolderRequest) -> bool:
         """Whether a folder is one of those this worker works in; links out of it do not count."""
         if self._house.folders == "away" or wanted.mark == COPIED:
             return False
         if wanted.parcel is not None and wanted.parcel.earlier:
             return False  # a copy belongs to the task that it was made for
-        if wanted.tree and not (recorded(tree := Path(wanted.tree)) and tree.is_dir()):
+        if wanted.tree and not (read_record(tree := Path(wanted.tree)) and tree.is_dir()):
             return False  # who shares a repository need not share its worktrees
         try:
             folder = Path(wanted.cwd).resolve(strict=True)

@@ -1,4 +1,4 @@
-"""What goes with a task to a worker that has not its folder, and what comes back with it (engines rack)."""
+"""What goes with a task to a worker that has not its folder, and what comes back with it."""
 
 import asyncio
 import logging
@@ -37,7 +37,8 @@ from gencode.permissions.paths import decide_path, resolve
 from gencode.tasks.process_engine import WorkOrder
 
 if TYPE_CHECKING:
-    from gencode.workspaces.restore_worktree import Ground, Own
+    from gencode.workspaces.restore_worktree import LatestWork, LocalWork
+    from gencode.workspaces.transfer.snapshot_builder import EnclosingCopy
 
 log = logging.getLogger(__name__)
 
@@ -49,11 +50,11 @@ FORKS = {
 }
 
 
-class Shared(SharedJournal, Store, Protocol):
+class SharedStore(SharedJournal, Store, Protocol):
     """A journal that many workers share."""
 
 
-class FarOrder(WorkOrder, frozen=True):
+class FleetOrder(WorkOrder, frozen=True):
     """What a worker on any machine is told.
 
     `mark` tells the folder from another one at the same place, `parcel` how it is made anew, `alone` why it
@@ -68,10 +69,10 @@ class FarOrder(WorkOrder, frozen=True):
     takes: int = 0
 
 
-def read_order(body: bytes) -> FarOrder:
+def read_order(body: bytes) -> FleetOrder:
     """What a worker is told, if it is no more than it may be."""
     try:
-        order = msgspec.json.decode(body, type=FarOrder)
+        order = msgspec.json.decode(body, type=FleetOrder)
     except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
         raise UserMistake(f"its order cannot be read: {error}") from None
     if foreign := sorted({*order.flags} - TRAVELLING):
@@ -79,7 +80,7 @@ def read_order(body: bytes) -> FarOrder:
     return order
 
 
-class Packed(Struct, frozen=True):
+class PackedFolder(Struct, frozen=True):
     """What a worker is told about a folder: its mark, and how to make it anew, or why nobody can.
 
     `told` is for the person who sends a fork with it. `tree` is a worktree that the task goes on in where it
@@ -93,52 +94,55 @@ class Packed(Struct, frozen=True):
     tree: str = ""
 
 
-class Luggage:
+class WorkspaceTransfer:
     """Packs folders for tasks, and unpacks what they changed."""
 
-    def __init__(self, store: Shared, home: Path) -> None:
-        from gencode.workspaces.transfer.snapshot_builder import Around, Packer
+    def __init__(self, store: SharedStore, home: Path) -> None:
+        from gencode.workspaces.transfer.snapshot_builder import EnclosingCopy, SnapshotBuilder
 
         self._store = store
         self._home = home
-        self._packers: dict[str, Packer] = {}
-        self.around: Around | None = None
-        """On a worker: what is known of the copy that the folders are in."""
+        self._packers: dict[str, SnapshotBuilder] = {}
+        self._copy: EnclosingCopy | None = None
 
-    async def pack(self, cwd: str, task: Task | None = None) -> Packed:
+    def enter_copy(self, copy: "EnclosingCopy") -> None:
+        """On a worker: the folders are in this copy of another folder."""
+        self._copy = copy
+
+    async def pack(self, cwd: str, task: Task | None = None) -> PackedFolder:
         """A folder for a task. An earlier task whose changes nobody has taken over goes on from there.
 
         One that last worked in a worktree goes on from what is in that, with a word on what came back before
         and is not in it.
         """
-        from gencode.workspaces.restore_worktree import ground_of, set_aside
-        from gencode.workspaces.transfer.snapshot_builder import Packer
+        from gencode.workspaces.restore_worktree import find_latest_work, save_returned_work
+        from gencode.workspaces.transfer.snapshot_builder import SnapshotBuilder
 
         mark, missing = mark_of(cwd), None
         apart = task is not None and (task.created.worktree or task.created.isolated)
-        ground = await ground_of(self._store, task) if task and apart else None
+        ground = await find_latest_work(self._store, task) if task and apart else None
         earlier = ground.back if ground else await self._store.parcels.returned(task.id) if task else None
         try:
-            if ground and mark and not ground.newest_back and (begun := await self._pack_own(ground)):
+            if ground and mark and not ground.newest_returned and (begun := await self._pack_own(ground)):
                 parcel, own = begun
-                possible, missing = await set_aside(ground, own, parcel)
+                possible, missing = await save_returned_work(ground, own, parcel)
                 if possible:
-                    return Packed(
+                    return PackedFolder(
                         mark, _lacking(parcel, missing), tree=str(own.tree.path) if own.tree else ""
                     )
             if earlier is not None and not (earlier[0].taken and mark):
-                return Packed(mark, _lacking(_as_it_was(earlier[0]), missing))
+                return PackedFolder(mark, _lacking(_as_it_was(earlier[0]), missing))
             if not mark:
-                return Packed(mark, alone=f"{cwd} is not on the machine that sent it")
-            made = Packer(Path(cwd), self._home, self._store.parcels, self.around)
-            return Packed(mark, await self._packers.setdefault(cwd, made).pack())
+                return PackedFolder(mark, alone=f"{cwd} is not on the machine that sent it")
+            made = SnapshotBuilder(Path(cwd), self._home, self._store.parcels, self._copy)
+            return PackedFolder(mark, await self._packers.setdefault(cwd, made).build())
         except UserMistake as mistake:
-            if self.around is not None:
+            if self._copy is not None:
                 raise  # nobody shares a copy, so it would wait for ever
             log.info("%s goes only to workers that share it: %s", cwd, mistake)
-            return Packed(mark, alone=as_reason(str(mistake)))
+            return PackedFolder(mark, alone=as_reason(str(mistake)))
 
-    async def pack_for(self, handover: Handover, cwd: str) -> Packed:
+    async def pack_for(self, handover: Handover, cwd: str) -> PackedFolder:
         """The folder for a task that is handed over."""
         created, fork = handover.created, handover.fork
         if created is not None and fork is not None:
@@ -155,7 +159,7 @@ class Luggage:
         parcel = msgspec.structs.replace(packed.parcel, fork="now")
         return msgspec.structs.replace(packed, parcel=parcel, told=FORKS["now"].format(cwd=cwd))
 
-    async def _pack_fork(self, created: TaskCreated, fork: ForkPoint) -> Packed | None:
+    async def _pack_fork(self, created: TaskCreated, fork: ForkPoint) -> PackedFolder | None:
         """The folder as another task was sent with it, with its work where that was so at that fact."""
         task, parcels = created.forked, self._store.parcels
         found = await parcels.returned(task)
@@ -173,36 +177,36 @@ class Luggage:
             )
         return _begun(created, fork, parcel, with_work=work is not None)
 
-    async def _pack_tree(self, created: TaskCreated, fork: ForkPoint) -> Packed | None:
+    async def _pack_tree(self, created: TaskCreated, fork: ForkPoint) -> PackedFolder | None:
         """The folder as another task began with it in a worktree, and its work there."""
         source = await self._store.task(created.forked)
         apart = source is not None and (source.created.worktree or source.created.isolated)
         if source is None or not apart or source.cwd != created.cwd:
             return None
-        from gencode.workspaces.restore_worktree import ground_of
+        from gencode.workspaces.restore_worktree import find_latest_work
 
         ended = ends_with(await self._store.events(source.id), fork.at)
-        begun = await self._pack_own(await ground_of(self._store, source), with_work=ended)
+        begun = await self._pack_own(await find_latest_work(self._store, source), with_work=ended)
         return None if begun is None else _begun(created, fork, begun[0], with_work=ended)
 
     async def _pack_own(
-        self, ground: "Ground", *, with_work: bool = True
-    ) -> "tuple[FolderSnapshot, Own] | None":
+        self, ground: "LatestWork", *, with_work: bool = True
+    ) -> "tuple[FolderSnapshot, LocalWork] | None":
         """What is in the worktree of a task, and where that is; None where nothing is left of it.
 
         If it last worked in one on another machine, that is what is on its branch.
         """
-        from gencode.workspaces.transfer.snapshot_builder import pack_branch, pack_tree
+        from gencode.workspaces.transfer.snapshot_builder import snapshot_branch, snapshot_worktree
 
         folder = Path(ground.task.cwd)
-        around, rest = _around(folder), (folder, self._home, self._store.parcels)
+        around, parcels = _around(folder), self._store.parcels
         if around is None:
             return None
-        own = ground.own(self._home, around)
+        own = ground.local_work(self._home, around)
         if own.tree is not None:
-            parcel = await pack_tree(own.tree.path, *rest, with_work=with_work)
+            parcel = await snapshot_worktree(own.tree.path, folder, self._home, parcels, with_work=with_work)
         else:
-            parcel = await pack_branch(own.branch, *rest, with_work=with_work)
+            parcel = await snapshot_branch(own.branch, folder, self._home, parcels, with_work=with_work)
         return None if parcel is None else (parcel, own)
 
     async def _sent_with(self, task: str) -> FolderSnapshot | None:
@@ -216,25 +220,25 @@ class Luggage:
             async with asyncio.timeout(UNPACK_SECONDS):
                 await self._brought(task, created)
         except (GenCodeError, OSError) as trouble:  # a TimeoutError is one of these
-            from gencode.workspaces.transfer.apply_changes import not_brought
+            from gencode.workspaces.transfer.apply_changes import record_failure
 
             why = _reason(trouble)
             log.warning("what task %s changed could not be brought home: %s", task, why)
             with suppress(GenCodeError):  # the database may be what is away
-                await not_brought(self._store, task, why)
+                await record_failure(self._store, task, why)
 
     async def _brought(self, task: str, created: TaskCreated) -> None:
         found = await self._store.parcels.returned(task)
         now = await self._store.task(task)
         if found is None or found[0].taken or now is None or now.status is not Status.COMPLETED:
             return
-        from gencode.workspaces.transfer.apply_changes import Homecoming, noted
+        from gencode.workspaces.transfer.apply_changes import ChangeApplier, record_result
 
-        homecoming = Homecoming(Path(created.cwd), self._store.parcels)
-        copied = self.around.copied if self.around else None
-        arrived = await homecoming.bring(*found, lambda path: may_write(path, created, copied))
-        if homecoming.news:
-            await noted(self._store, task, arrived)
+        homecoming = ChangeApplier(Path(created.cwd), self._store.parcels)
+        copied = self._copy.copied if self._copy else None
+        arrived = await homecoming.apply(*found, lambda path: may_write(path, created, copied))
+        if homecoming.is_news:
+            await record_result(self._store, task, arrived)
 
 
 def _around(folder: Path) -> Path | None:
@@ -247,18 +251,18 @@ def _reason(trouble: Exception) -> str:
     return trouble.strerror or str(trouble) if isinstance(trouble, OSError) else str(trouble)
 
 
-def _begun(created: TaskCreated, fork: ForkPoint, parcel: FolderSnapshot, *, with_work: bool) -> Packed:
+def _begun(created: TaskCreated, fork: ForkPoint, parcel: FolderSnapshot, *, with_work: bool) -> PackedFolder:
     """What a fork gets that begins in a copy of its own, with the work of the task it copies or without."""
     if with_work:
         told = FORKS["work"].format(cwd=created.cwd, task=created.forked)
-        return Packed(COPIED, msgspec.structs.replace(parcel, fork="work", missing=()), told=told)
+        return PackedFolder(COPIED, msgspec.structs.replace(parcel, fork="work", missing=()), told=told)
     missing = MissingChanges("of_fork", created.cwd, task=created.forked, fact=fork.at)
     told = missing.told()
     parcel = msgspec.structs.replace(parcel, fork="sent", missing=(missing,))
-    return Packed(COPIED, parcel, told=f"{told[:1].upper()}{told[1:]}.")
+    return PackedFolder(COPIED, parcel, told=f"{told[:1].upper()}{told[1:]}.")
 
 
-def _alone(packed: Packed, cwd: str) -> Packed:
+def _alone(packed: PackedFolder, cwd: str) -> PackedFolder:
     """The same for a task that works in a copy only; UserMistake where there can be none."""
     if packed.parcel is None:
         raise UserMistake(

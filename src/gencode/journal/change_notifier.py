@@ -1,4 +1,4 @@
-"""runtime: wakes whoever waits for something new in a store, whichever process wrote it.
+"""Wakes whoever waits for something new in a store, whichever process wrote it.
 
 Take the `count` before you look and wait with it afterwards; then no change between the two is missed:
 

@@ -24,8 +24,16 @@ Enqueue = Callable[[Any, str], Awaitable[None]]
 
 TRAVELLING = frozenset(
     {
-        *("model", "permission_mode", "allow", "ask", "deny", "max_turns", "max_seconds"),
-        *("max_tokens_total", "max_usd", "max_spawns"),
+        "model",
+        "permission_mode",
+        "allow",
+        "ask",
+        "deny",
+        "max_turns",
+        "max_seconds",
+        "max_tokens_total",
+        "max_usd",
+        "max_spawns",
     }
 )
 """The settings that go with a task to a worker; everything else is the worker's own."""

@@ -1,4 +1,4 @@
-"""Who hears of facts: one bounded queue per listener, and a slow listener never slows the loop.
+"""The event bus: one bounded queue per listener, and a slow listener never slows the loop.
 
 Durable events reach every listener: what does not fit into a full queue is read from the journal later, by
 number. Passing events are batched for 16 ms, joined where they are text, and dropped when a queue is full.

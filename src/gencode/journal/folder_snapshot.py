@@ -1,4 +1,4 @@
-"""away: what a task tells about its folder, and where the contents wait. Whatever is read here is hostile."""
+"""A task's folder as a snapshot for a worker, and the store it waits in. Whatever is read here is hostile."""
 
 import os
 import re

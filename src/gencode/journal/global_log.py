@@ -1,4 +1,4 @@
-"""runtime: the facts of all tasks in one order, whichever process writes them, for whoever follows them.
+"""The events of all tasks in one order, whichever process writes them.
 
 A place in that order is a number that only a store understands, and the fact that stands there. The order
 never changes afterwards: whoever was told of a place has been told of everything before it, also of what was

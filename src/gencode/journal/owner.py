@@ -1,4 +1,4 @@
-"""Who holds a lease: a process, named so that others on the same machine can tell whether it still lives."""
+"""Names the process that holds a lease, so that others on the machine can tell whether it still lives."""
 
 import os
 import socket

@@ -19,8 +19,8 @@ from gencode.mcp.streamable_http import HttpTransport, header_value
 from gencode.mcp.tool_list import OfferedTool, ToolList, cleaned, list_tools
 from gencode.mcp.tool_results import output_of
 from gencode.mcp.transport import BUG, ConnectionLost, RequestRefused, Transport, bug_in
-from gencode.sandbox.processes.command_runner import Commands
-from gencode.sandbox.processes.environment import Scrub
+from gencode.sandbox.processes.command_runner import CommandRunner
+from gencode.sandbox.processes.environment import EnvironmentFilter
 
 log = logging.getLogger(__name__)
 
@@ -33,7 +33,7 @@ _LISTING_SECONDS = 30.0
 _GATHER_SECONDS = 0.2
 _LONGEST_PROGRESS = 200
 
-CommandsFactory = Callable[[frozenset[str]], Commands]
+CommandsFactory = Callable[[frozenset[str]], CommandRunner]
 """Makes a runner of commands that passes variables of these names on."""
 
 
@@ -256,7 +256,9 @@ class McpServer:
             return HttpTransport(filled)
         cwd = Path(filled.cwd).expanduser() if filled.cwd else self._cwd
         environ = environment(filled, self._environ)
-        keys = frozenset(name for name, value in filled.env.items() if Scrub().is_secret(name, value))
+        keys = frozenset(
+            name for name, value in filled.env.items() if EnvironmentFilter().is_secret(name, value)
+        )
         return StdioTransport(filled, self._commands_factory(keys), self._cwd / cwd, environ)
 
 

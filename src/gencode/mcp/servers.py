@@ -22,9 +22,9 @@ from gencode.mcp.tool_list import OfferedTool
 from gencode.permissions.calls import Approval
 from gencode.permissions.project_files import agent_dialect
 from gencode.permissions.trust import trusted_folders
-from gencode.sandbox.processes.command_runner import Commands
-from gencode.sandbox.processes.environment import Scrub
-from gencode.sandbox.processes.fork_server_client import sweep
+from gencode.sandbox.processes.command_runner import CommandRunner
+from gencode.sandbox.processes.environment import EnvironmentFilter
+from gencode.sandbox.processes.fork_server_client import end_leftovers
 
 _APPROVED_WAIT = 30.0
 
@@ -54,7 +54,7 @@ class McpServers:
         self._factory = ServerToolFactory(self._approvals)
         self._rules = rules
         self._answered = set[Approval]() if answered is None else answered
-        self._commands: dict[frozenset[str], Commands] = {}
+        self._commands: dict[frozenset[str], CommandRunner] = {}
         self._all: dict[tuple[str, str], McpServer] = {}
         self._started: dict[str, dict[str, str]] = {}
         self._session = {each.name: self._server(each) for each in definitions}
@@ -71,7 +71,7 @@ class McpServers:
     def start(self) -> None:
         """Start all servers of the session, in the background."""
         if self._session and self._sweeping is None:
-            self._sweeping = asyncio.create_task(asyncio.to_thread(sweep, self._home / "state"))
+            self._sweeping = asyncio.create_task(asyncio.to_thread(end_leftovers, self._home / "state"))
         for server in self._session.values():
             self._start(server)
 
@@ -195,10 +195,10 @@ class McpServers:
             state = "has changed since it was approved" if known else "is not approved yet"
             server.withhold(f"the way it is started {state}")
 
-    def _commands_with(self, keep: frozenset[str]) -> Commands:
+    def _commands_with(self, keep: frozenset[str]) -> CommandRunner:
         """A runner of commands that get these secret variables; servers with the same ones share it."""
         if keep not in self._commands:
-            self._commands[keep] = Commands(self._home / "state", scrub=Scrub(keep=keep))
+            self._commands[keep] = CommandRunner(self._home / "state", scrub=EnvironmentFilter(keep=keep))
         return self._commands[keep]
 
     def _of(self, spec: AgentSpec | None) -> dict[str, McpServer]:

@@ -26,9 +26,9 @@ from gencode.mcp.transport import (
     encoded,
 )
 from gencode.sandbox.processes.command import Command
-from gencode.sandbox.processes.command_runner import Commands
-from gencode.sandbox.processes.environment import INSIDE, Scrub
-from gencode.sandbox.processes.running_command import Running
+from gencode.sandbox.processes.command_runner import CommandRunner
+from gencode.sandbox.processes.environment import INSIDE_MARK, EnvironmentFilter
+from gencode.sandbox.processes.running_command import RunningCommand
 
 BASE = ("HOME", "LANG", "LANGUAGE", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ", "USER")
 """What every server gets of our environment, with `LC_*`; its definition must name all else."""
@@ -49,19 +49,22 @@ def environment(definition: ServerDefinition, environ: Mapping[str, str]) -> dic
     base = {name: environ[name] for name in BASE if name in environ}
     base |= {name: value for name, value in environ.items() if name.startswith("LC_")}
     whole = {**base, **definition.env}
-    lost = definition.env.keys() - Scrub(keep=frozenset(definition.env)).cleaned(whole).keys()
+    lost = (
+        definition.env.keys()
+        - EnvironmentFilter(keep=frozenset(definition.env)).without_secrets(whole).keys()
+    )
     if lost:
         names = ", ".join(sorted(lost))
         variables = "variable" if len(lost) == 1 else "variables"
         raise UserMistake(f"The MCP server {definition.name} must not get the {variables} {names}.")
-    return {**whole, INSIDE: "1"}
+    return {**whole, INSIDE_MARK: "1"}
 
 
 class StdioTransport:
     """MCP over the standard input and output of a program, started in `cwd`."""
 
     def __init__(
-        self, definition: ServerDefinition, commands: Commands, cwd: Path, environ: Mapping[str, str]
+        self, definition: ServerDefinition, commands: CommandRunner, cwd: Path, environ: Mapping[str, str]
     ) -> None:
         self.version = ""
         self._definition = definition
@@ -69,7 +72,7 @@ class StdioTransport:
         self._cwd = cwd
         self._environ = environ
         self._listener: TransportListener | None = None
-        self._running: Running | None = None
+        self._running: RunningCommand | None = None
         self._pipes: _Pipes | None = None
         self._reader: asyncio.Task[None] | None = None
         self._incoming: asyncio.ReadTransport | None = None
@@ -146,7 +149,7 @@ class StdioTransport:
             raise ToolError(f"the program {name!r} is not installed")
         return found
 
-    async def _read(self, stream: asyncio.StreamReader, running: Running) -> None:
+    async def _read(self, stream: asyncio.StreamReader, running: RunningCommand) -> None:
         """Read lines until the program exits, closes its output, or writes too long a line."""
         rest = bytearray()
         while chunk := await stream.read(_CHUNK):
@@ -176,7 +179,7 @@ class StdioTransport:
             if self._garbage > _MOST_GARBAGE:
                 self._lost(f"its output is not MCP: {self._oddity!r}")
 
-    def _ended(self, running: Running) -> str:
+    def _ended(self, running: RunningCommand) -> str:
         """How the program ended, with the end of its output."""
         output = running.output()
         lines = (output.tail or output.head).rstrip().split(b"\n")[-_MOST_LAST_LINES:]

@@ -1,4 +1,4 @@
-"""The question desk: where agents of a process ask people, and where people of a process are asked.
+"""The question desk: asks people on behalf of agents, and shows questions of other processes here.
 
 Every question is a row in the store. It is shown to whoever is here at once, and to people of other processes
 as soon as these look; the first answer that is written to the row applies, and is checked again where the

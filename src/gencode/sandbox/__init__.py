@@ -1,4 +1,4 @@
-"""sandbox: the operating system's wall around a command. `choose` is the door, `plan` says what the wall is.
+"""The operating system's sandbox around a command: `choose_sandbox` is the way in, `profile` what it allows.
 
 It is a second wall: whether a command may run is decided without it, and never depends on it.
 """

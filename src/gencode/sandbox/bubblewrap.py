@@ -1,6 +1,7 @@
-"""sandbox: folders that are cleared for a command, so that a name can be made in them that is not there.
+"""The bubblewrap sandbox: a file system, a process space and a network of the command's own.
 
-Nothing is made outside. What is in the folder is seen in the cleared one, too.
+A folder is cleared, and filled again with what was in it, where a name has to be made in it for an alias.
+Nothing is made outside.
 """
 
 import os
@@ -10,15 +11,15 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from gencode.sandbox.guarded_paths import kind
+from gencode.sandbox.guarded_paths import file_mode
 from gencode.sandbox.namespaces import COMES_AND_GOES
-from gencode.sandbox.profile import Access, Alias, Enclosure, layers
+from gencode.sandbox.profile import Access, FolderAlias, SandboxProfile, layers
 
 MOST_ENTRIES = 400
 """A folder with more in it is not cleared: each entry is mounted by itself."""
 
 
-class Clearing(Struct, frozen=True):
+class ClearedFolder(Struct, frozen=True):
     """A folder in which a name has to be made, and what else is in it: files, folders and links."""
 
     folder: Path
@@ -26,21 +27,21 @@ class Clearing(Struct, frozen=True):
     links: tuple[tuple[str, str], ...]
 
 
-def clearings(aliases: Iterable[Alias]) -> list[Clearing]:
+def cleared_folders(aliases: Iterable[FolderAlias]) -> list[ClearedFolder]:
     """The folders in which the names are missing, the outer ones first."""
-    folders = {nearest(alias.name) for alias in aliases} - {alias.name for alias in aliases}
+    folders = {nearest_existing(alias.name) for alias in aliases} - {alias.name for alias in aliases}
     return [_cleared(folder) for folder in sorted(folders, key=lambda each: len(each.parts))]
 
 
-def nearest(name: Path) -> Path:
+def nearest_existing(name: Path) -> Path:
     """The name itself, or the folder above it that is there; OSError where a file is in the way."""
     near = next(each for each in (name, *name.parents) if os.path.lexists(each))
-    if not stat.S_ISDIR(kind(near)):
+    if not stat.S_ISDIR(file_mode(near)):
         raise NotADirectoryError(str(near))
     return near
 
 
-def listed(folder: Path) -> list[str]:
+def folder_entries(folder: Path) -> list[str]:
     """What is in a folder, or one more than is ever taken."""
     names: list[str] = []
     with os.scandir(folder) as entries:
@@ -51,16 +52,16 @@ def listed(folder: Path) -> list[str]:
     return names
 
 
-def _cleared(folder: Path) -> Clearing:
+def _cleared(folder: Path) -> ClearedFolder:
     entries: list[str] = []
     links: list[tuple[str, str]] = []
-    for name in sorted(listed(folder)):
+    for name in sorted(folder_entries(folder)):
         path = folder / name
         if path.is_symlink():
             links.append((name, os.readlink(path)))  # noqa: PTH115  (a Path would spell it anew)
         else:
             entries.append(name)
-    return Clearing(folder, tuple(entries), tuple(links))
+    return ClearedFolder(folder, tuple(entries), tuple(links))
 
 
 KEPT_OF_ROOT = ("CAP_CHOWN", "CAP_DAC_OVERRIDE", "CAP_FOWNER", "CAP_FSETID")
@@ -73,7 +74,9 @@ _OWN = frozenset({"dev", "proc"})
 """What bubblewrap makes anew in the root."""
 
 
-def enclose(program: str, argv: Sequence[str], plan: Enclosure, *, patient: str | None = None) -> list[str]:
+def enclose(
+    program: str, argv: Sequence[str], plan: SandboxProfile, *, patient: str | None = None
+) -> list[str]:
     """The command line that runs another one enclosed.
 
     `patient` is GNU env. A SIGTERM to everybody would end bubblewrap at once, and with it, by SIGKILL, a
@@ -85,7 +88,7 @@ def enclose(program: str, argv: Sequence[str], plan: Enclosure, *, patient: str 
     return [patient, "--ignore-signal=TERM", *wall, "--", patient, "--default-signal=TERM", *argv]
 
 
-def _options(plan: Enclosure) -> Iterator[str]:
+def _options(plan: SandboxProfile) -> Iterator[str]:
     yield from ("--die-with-parent", "--new-session", "--unshare-pid", "--unshare-ipc")
     yield from ("--unshare-uts", "--unshare-cgroup-try")
     if not plan.network:
@@ -95,7 +98,7 @@ def _options(plan: Enclosure) -> Iterator[str]:
         for name in KEPT_OF_ROOT:
             yield from ("--cap-add", name)
     places = layers(plan)
-    cleared = clearings(plan.aliases)
+    cleared = cleared_folders(plan.aliases)
     if not any(each.folder == _ROOT for each in cleared):
         yield from ("--bind" if (_ROOT, Access.WRITE) in places else "--ro-bind", "/", "/")
     for each in cleared:
@@ -129,7 +132,7 @@ def _kernel(places: Sequence[tuple[Path, Access]]) -> Iterator[str]:
     for entry in _PROC.iterdir() if _PROC.is_dir() else ():
         if entry.name.isdecimal() or entry.is_symlink():
             continue
-        if os.geteuid() == 0 or stat.S_ISDIR(kind(entry)) or kind(entry) & _WRITABLE:
+        if os.geteuid() == 0 or stat.S_ISDIR(file_mode(entry)) or file_mode(entry) & _WRITABLE:
             yield str(entry)
     written = [place for place, access in places if access is Access.WRITE]
     if any(place == _ROOT or place.is_relative_to(_SYS) for place in written):
@@ -144,7 +147,7 @@ def _layer(place: Path, seen: Path, access: Access) -> Iterator[str]:
             yield from (f"--bind{_if_there(source)}", source, path)
         case Access.READ:
             yield from (f"--ro-bind{_if_there(source)}", source, path)
-        case Access.HIDE if stat.S_ISDIR(kind(place)):
+        case Access.HIDE if stat.S_ISDIR(file_mode(place)):
             yield from ("--tmpfs", path)
         case Access.HIDE:
             yield from ("--ro-bind", os.devnull, path)
@@ -153,10 +156,10 @@ def _layer(place: Path, seen: Path, access: Access) -> Iterator[str]:
 
 
 def _is_mask(place: Path, access: Access) -> bool:
-    return access is Access.HIDE and stat.S_ISDIR(kind(place))
+    return access is Access.HIDE and stat.S_ISDIR(file_mode(place))
 
 
-def _clear(clearing: Clearing) -> Iterator[str]:
+def _clear(clearing: ClearedFolder) -> Iterator[str]:
     """A folder with the same in it, in which more can be made. The root is one from the beginning."""
     folder = clearing.folder
     if folder != _ROOT:

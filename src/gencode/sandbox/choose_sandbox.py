@@ -1,4 +1,4 @@
-"""sandbox: which wall this machine can build, found once by really building it."""
+"""Which sandbox this machine can build, found once by really building it."""
 
 import os
 import stat
@@ -10,8 +10,8 @@ from pathlib import Path
 from msgspec import Struct
 
 from gencode.sandbox import bubblewrap, landlock, seatbelt
-from gencode.sandbox.profile import Enclosure
-from gencode.sandbox.trial import Enclose, Seen, kept_out, left_open, tried
+from gencode.sandbox.profile import SandboxProfile
+from gencode.sandbox.trial import Enclose, TrialResult, restrictions, try_sandbox, unenforced
 
 _PROGRAM_FOLDERS = ("/usr/bin", "/bin", "/usr/local/bin", "/run/current-system/sw/bin")
 """Not PATH: a repository or a command could have put something in front of it."""
@@ -21,7 +21,7 @@ _INSTALL = "install bubblewrap (apt install bubblewrap)"
 _BUBBLEWRAP = "bubblewrap"
 
 
-class Candidate(Struct, frozen=True):
+class SandboxCandidate(Struct, frozen=True):
     """One way to build a wall."""
 
     name: str
@@ -32,7 +32,7 @@ class Sandbox(Struct, frozen=True):
     """The wall that was chosen, or none; `passed_over` says why better ones were not."""
 
     name: str
-    seen: Seen
+    seen: TrialResult
     wall: Enclose | None = None
     passed_over: tuple[str, ...] = ()
 
@@ -41,12 +41,12 @@ class Sandbox(Struct, frozen=True):
         """Whether commands are enclosed at all."""
         return self.wall is not None
 
-    def enclose(self, argv: Sequence[str], plan: Enclosure) -> list[str]:
+    def enclose(self, argv: Sequence[str], plan: SandboxProfile) -> list[str]:
         """The command line that runs another one enclosed; without a wall the very same one."""
         return list(argv) if self.wall is None else self.wall(argv, plan)
 
     @property
-    def needs_stand_ins(self) -> bool:
+    def needs_placeholders(self) -> bool:
         """Whether it keeps what is guarded from being changed, and not from being made."""
         return self.exists and "missing" in self.seen.possible and "guarded" not in self.seen.possible
 
@@ -56,19 +56,19 @@ class Sandbox(Struct, frozen=True):
         return self.exists and "hidden" not in self.seen.possible
 
     @property
-    def has_own_names(self) -> bool:
+    def supports_aliases(self) -> bool:
         """Whether a folder can be given another name in it."""
         return self.name.startswith(_BUBBLEWRAP)
 
     def enforced(self) -> list[str]:
         """What commands cannot do, in sentences."""
-        return list(kept_out(self.seen.possible)) if self.exists else []
+        return list(restrictions(self.seen.possible)) if self.exists else []
 
     def not_enforced(self) -> list[str]:
         """What commands can do although one might think otherwise, in sentences."""
         if not self.exists:
             return ["A command that is allowed can do whatever you can."]
-        return list(left_open(self.seen.possible))
+        return list(unenforced(self.seen.possible))
 
     def report(self) -> list[str]:
         """All of it: by what, what is and what is not enforced, and why it is not more."""
@@ -82,43 +82,47 @@ class Sandbox(Struct, frozen=True):
 
 
 @cache
-def chosen() -> Sandbox:
+def best_sandbox() -> Sandbox:
     """The best wall of this machine. Takes a moment the first time: it is really tried."""
-    return choose(candidates())
+    return first_working(candidates())
 
 
-def choose(ways: Iterable[Candidate], trial: Callable[[Enclose], Seen] = tried) -> Sandbox:
+def first_working(
+    ways: Iterable[SandboxCandidate], trial: Callable[[Enclose], TrialResult] = try_sandbox
+) -> Sandbox:
     """The first way that holds."""
     passed_over: list[str] = []
     for way in ways:
         seen = trial(way.enclose)
-        if seen.holds:
+        if seen.works:
             return Sandbox(way.name, seen, way.enclose, tuple(passed_over))
         passed_over.append(f"{way.name} does not work here: {seen.trouble or _failing(seen)}.")
-    return Sandbox(NOTHING, Seen(), passed_over=tuple(passed_over))
+    return Sandbox(NOTHING, TrialResult(), passed_over=tuple(passed_over))
 
 
-def _failing(seen: Seen) -> str:
+def _failing(seen: TrialResult) -> str:
     settings = seen.possible.isdisjoint({"create", "overwrite"}) and "kernel" in seen.possible
-    return "commands in it can change settings of the kernel" if settings else "it keeps nothing out"
+    return "commands in it can change kernel settings" if settings else "it does not restrict anything"
 
 
-def candidates() -> Iterator[Candidate]:
+def candidates() -> Iterator[SandboxCandidate]:
     """Every way there could be here, the best one first."""
     if sys.platform == "darwin":
-        yield Candidate("Seatbelt (sandbox-exec)", seatbelt.enclose)
+        yield SandboxCandidate("Seatbelt (sandbox-exec)", seatbelt.enclose)
     if sys.platform != "linux":
         return
     program, patient = _find("bwrap"), _find("env")
     if program and patient:
-        yield Candidate(_BUBBLEWRAP, partial(_bubblewrapped, program, patient))
+        yield SandboxCandidate(_BUBBLEWRAP, partial(_bubblewrapped, program, patient))
     if program:
-        yield Candidate(f"{_BUBBLEWRAP} without time to clean up", partial(_bubblewrapped, program, None))
-    yield Candidate("Landlock with namespaces", partial(landlock.enclose, namespaces=True))
-    yield Candidate("Landlock", partial(landlock.enclose, namespaces=False))
+        yield SandboxCandidate(
+            f"{_BUBBLEWRAP} without time to clean up", partial(_bubblewrapped, program, None)
+        )
+    yield SandboxCandidate("Landlock with namespaces", partial(landlock.enclose, namespaces=True))
+    yield SandboxCandidate("Landlock", partial(landlock.enclose, namespaces=False))
 
 
-def _bubblewrapped(program: str, patient: str | None, argv: Sequence[str], plan: Enclosure) -> list[str]:
+def _bubblewrapped(program: str, patient: str | None, argv: Sequence[str], plan: SandboxProfile) -> list[str]:
     return bubblewrap.enclose(program, argv, plan, patient=patient)
 
 

@@ -1,4 +1,4 @@
-"""sandbox: names at which a command finds a folder that lies elsewhere, such as those of whoever sent it.
+"""Further names at which a sandboxed command finds a folder, such as the sender's name of a copied folder.
 
 The folder is mounted there, in the command's own file system only. What is at such a place outside is not
 seen by the command then, so no place is taken by which a command or this machine would be fooled.
@@ -13,10 +13,10 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from gencode.permissions.secrets import KERNEL_ROOTS, SYSTEM_ROOTS, folded, is_under
-from gencode.sandbox.bubblewrap import MOST_ENTRIES, listed, nearest
+from gencode.sandbox.bubblewrap import MOST_ENTRIES, folder_entries, nearest_existing
 from gencode.sandbox.choose_sandbox import Sandbox
-from gencode.sandbox.guarded_paths import real
-from gencode.sandbox.profile import Alias, Enclosure, enclosure, programs
+from gencode.sandbox.guarded_paths import real_path
+from gencode.sandbox.profile import FolderAlias, SandboxProfile, program_folders, workspace_profile
 
 _SYSTEM = SYSTEM_ROOTS | KERNEL_ROOTS | {"run", "libx32", "nix", "gnu"}
 _OF_MANY = frozenset(
@@ -28,27 +28,27 @@ _SECONDS = 20.0
 _THE_SAME = 'test "$1" -ef "$2"'
 
 
-def found_at(folder: Path, names: Iterable[str], home: Path, sandbox: Sandbox) -> tuple[str, ...]:
+def working_aliases(folder: Path, names: Iterable[str], home: Path, sandbox: Sandbox) -> tuple[str, ...]:
     """Those of the names at which commands find a folder, each really tried. `home` is GenCode's own."""
-    if not sandbox.has_own_names:
+    if not sandbox.supports_aliases:
         return ()
     with tempfile.TemporaryDirectory(prefix="gen-names-") as temp:
-        plan = with_names(enclosure(folder, Path(temp), home), folder, names)
+        plan = with_aliases(workspace_profile(folder, Path(temp), home), folder, names)
         return tuple(str(alias.name) for alias in plan.aliases if _is_found(alias, plan, sandbox))
 
 
-def with_names(plan: Enclosure, folder: Path, names: Iterable[str]) -> Enclosure:
+def with_aliases(plan: SandboxProfile, folder: Path, names: Iterable[str]) -> SandboxProfile:
     """The same enclosure, with a folder also at each of the names at which that can be."""
-    aliases: list[Alias] = []
+    aliases: list[FolderAlias] = []
     for name in names:
-        alias = Alias(real(folder), Path(name))
+        alias = FolderAlias(real_path(folder), Path(name))
         taken = any(_overlap(alias.name, other.name) for other in aliases)
         if not taken and _is_plain(name) and _hides_nothing(alias, plan) and _can_be_made(alias.name):
             aliases.append(alias)
     return replace(plan, aliases=tuple(aliases))
 
 
-def _is_found(alias: Alias, plan: Enclosure, sandbox: Sandbox) -> bool:
+def _is_found(alias: FolderAlias, plan: SandboxProfile, sandbox: Sandbox) -> bool:
     words = ["/bin/sh", "-c", _THE_SAME, "sh", str(alias.folder), str(alias.name)]
     try:
         tried = subprocess.run(
@@ -73,11 +73,11 @@ def _is_plain(name: str) -> bool:
     return name.isprintable() and bool(parts) and not top and not is_under(parts, _SYSTEM)
 
 
-def _hides_nothing(alias: Alias, plan: Enclosure) -> bool:
+def _hides_nothing(alias: FolderAlias, plan: SandboxProfile) -> bool:
     """Whether nothing lies below a name that commands need or must not see another form of."""
-    walled = [real(place) for place in (*plan.writable, plan.temp, *plan.hidden)]
-    needed = [alias.folder, Path.home(), real(Path.home()), *programs()]
-    other = [real(place) for place in (*plan.guarded, *plan.shown)]
+    walled = [real_path(place) for place in (*plan.writable, plan.temp, *plan.hidden)]
+    needed = [alias.folder, Path.home(), real_path(Path.home()), *program_folders()]
+    other = [real_path(place) for place in (*plan.guarded, *plan.shown)]
     below = any(place.is_relative_to(alias.name) for place in (*walled, *needed, *other))
     return not below and not any(alias.name.is_relative_to(place) for place in walled)
 
@@ -85,8 +85,8 @@ def _hides_nothing(alias: Alias, plan: Enclosure) -> bool:
 def _can_be_made(name: Path) -> bool:
     """Whether a name leads through no link and can be made, or is a folder already."""
     try:
-        near = nearest(name)
-        return real(near) == near and (near == name or len(listed(near)) <= MOST_ENTRIES)
+        near = nearest_existing(name)
+        return real_path(near) == near and (near == name or len(folder_entries(near)) <= MOST_ENTRIES)
     except OSError:
         return False
 

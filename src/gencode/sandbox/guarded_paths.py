@@ -1,4 +1,4 @@
-"""sandbox: names in a workspace that make other programs run something, and who touched them."""
+"""Files of a workspace that make other programs run something (git hooks, settings), and who touched them."""
 
 import os
 import stat
@@ -28,12 +28,12 @@ State = dict[Path, tuple[int, ...]]
 """What there is of the guarded places and in them, with all the kernel tells about a change."""
 
 
-def real(path: Path) -> Path:
+def real_path(path: Path) -> Path:
     """The path with every link resolved; a missing end is kept."""
     return Path(os.path.realpath(path))
 
 
-def kind(path: Path) -> int:
+def file_mode(path: Path) -> int:
     """What a path leads to, as the kernel's number for it; 0 when nothing can be seen there."""
     try:
         return path.stat().st_mode
@@ -45,7 +45,7 @@ def guarded_names(root: Path) -> list[Path]:
     """What a command in a workspace must not write, whether it exists or not."""
     git = root / ".git"
     names = [root / _OWN_SETTINGS]
-    if stat.S_ISREG(kind(git)):
+    if stat.S_ISREG(file_mode(git)):
         names.append(git)
     return list(dict.fromkeys([*names, *_in_git(git)]))
 
@@ -75,26 +75,28 @@ def inner_repositories(root: Path) -> tuple[Path, ...]:
     return tuple(found)
 
 
-def only_told(roots: Iterable[Path], guarded: Iterable[Path]) -> Iterator[Path]:
+def watched_only(roots: Iterable[Path], guarded: Iterable[Path]) -> Iterator[Path]:
     """What no wall can keep from being changed, because git needs it or it is a link; it can be looked at."""
     yield from (root / _GIT for root in roots if (root / _GIT).is_symlink())
-    own = (place.parent for place in guarded if place.name == "commondir" and not is_of_linked(place))
+    own = (
+        place.parent for place in guarded if place.name == "commondir" and not is_linked_worktree_file(place)
+    )
     yield from (folder / _TODO for folder in own)
 
 
-def is_of_linked(place: Path) -> bool:
+def is_linked_worktree_file(place: Path) -> bool:
     """Whether a guarded place tells git about a linked worktree. Such places come and go with those."""
     if place.name not in LINKED or place.parents[1].name != "worktrees":
         return False
-    return kind(place.parents[2] / "HEAD") != 0
+    return file_mode(place.parents[2] / "HEAD") != 0
 
 
 def _in_git(git: Path) -> Iterator[Path]:
     """The names in git's folder, in the one it shares when it belongs to a linked worktree, and below."""
-    folder = _pointed_at(git, "gitdir:") if stat.S_ISREG(kind(git)) else git
+    folder = _pointed_at(git, "gitdir:") if stat.S_ISREG(file_mode(git)) else git
     yield from (folder / name for name in _GIT_STARTS_PROGRAMS)
     shared = folder / "commondir"
-    if stat.S_ISREG(kind(shared)):
+    if stat.S_ISREG(file_mode(shared)):
         folder = _pointed_at(shared, "")
         yield from (folder / name for name in _GIT_STARTS_PROGRAMS)
     yield from _of_submodules(folder / "modules")
@@ -129,10 +131,10 @@ def _pointed_at(file: Path, beginning: str) -> Path:
     except OSError:
         return file.parent
     name = text.removeprefix(beginning).strip()
-    return file.parent if "\0" in name else real(file.parent / name)
+    return file.parent if "\0" in name else real_path(file.parent / name)
 
 
-def state(guarded: Iterable[Path]) -> State:
+def guarded_state(guarded: Iterable[Path]) -> State:
     """How the guarded places are now. Take it before and after a command, and compare."""
     found: State = {}
     for place in guarded:
@@ -152,7 +154,7 @@ def state(guarded: Iterable[Path]) -> State:
     return found
 
 
-def touched(before: State, after: State) -> list[Path]:
+def touched_paths(before: State, after: State) -> list[Path]:
     """What appeared, changed or went away, in order; of a folder only what is in it, unless that is all."""
     different = {path for path in before.keys() | after.keys() if before.get(path) != after.get(path)}
     different = {path for path in different if path.suffix != _INERT}

@@ -1,11 +1,11 @@
-"""sandbox: Landlock, Linux's own rules for a process. It needs no program: our own Python applies them."""
+"""The Landlock sandbox, Linux's own rules for a process. It needs no program: our own Python applies them."""
 
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from gencode.sandbox.landlock_launcher import NAMESPACES, NETWORK, TEMP
-from gencode.sandbox.profile import Access, Enclosure, layers
+from gencode.sandbox.profile import Access, SandboxProfile, layers
 
 _START = (
     "import sys; sys.path.append(sys.argv[1]); "
@@ -14,7 +14,7 @@ _START = (
 _PACKAGES = Path(__file__).parents[2]
 
 
-def enclose(argv: Sequence[str], plan: Enclosure, *, namespaces: bool) -> list[str]:
+def enclose(argv: Sequence[str], plan: SandboxProfile, *, namespaces: bool) -> list[str]:
     """The command line that runs another one enclosed.
 
     With `namespaces` the command also gets a file system and a network of its own, where the kernel lets us.
@@ -23,7 +23,7 @@ def enclose(argv: Sequence[str], plan: Enclosure, *, namespaces: bool) -> list[s
     return [*python, *_options(plan, namespaces=namespaces), "--", *argv]
 
 
-def _options(plan: Enclosure, *, namespaces: bool) -> Iterator[str]:
+def _options(plan: SandboxProfile, *, namespaces: bool) -> Iterator[str]:
     if namespaces:
         yield NAMESPACES
     if plan.network:

@@ -1,6 +1,6 @@
-"""sandbox: the process that walls itself in and then becomes the command.
+"""The process that restricts itself with namespaces and Landlock, and then becomes the command.
 
-`landlock.enclose` writes its command line. It runs on the bare standard library, because every enclosed
+`landlock.enclose` writes its command line. It runs on the bare standard library, because every sandboxed
 command pays for what is imported here.
 """
 
@@ -26,7 +26,7 @@ def main(words: list[str]) -> None:
     end = words.index("--")
     options, command = words[:end], words[end + 1 :]
     try:
-        _wall_in(options)
+        _enclose_self(options)
     except OSError as error:
         _give_up(NO_WALL, f"The sandbox could not be set up ({error}), so the command did not run.")
     try:
@@ -37,7 +37,7 @@ def main(words: list[str]) -> None:
         _give_up(126, f"{command[0]}: {error.strerror}")
 
 
-def _wall_in(options: list[str]) -> None:
+def _enclose_self(options: list[str]) -> None:
     switches = {word for word in options if word.startswith("--")}
     pairs = [word.split("=", 1) for word in options if not word.startswith("--")]
     layers = [(access, path) for access, path in pairs if access != TEMP]
@@ -48,13 +48,13 @@ def _wall_in(options: list[str]) -> None:
     here = os.getcwd()  # noqa: PTH109
     _close_files()
     if NAMESPACES in switches:
-        namespaces.build(layers, network=network)
+        namespaces.enter_namespaces(layers, network=network)
         os.chdir(here)
         network = True  # its own has nobody to talk to
         writable += [path for path in namespaces.OWN_DEVICES if os.path.isdir(path)]  # noqa: PTH112
     syscalls.keep_capabilities(KEPT_OF_ROOT)
     syscalls.forbid_new_privileges()
-    restrict(writable, network=network)
+    restrict_with_landlock(writable, network=network)
 
 
 def _close_files() -> None:
@@ -87,7 +87,7 @@ _SCOPES = 1 << 0 | 1 << 1
 _DEVICES = ("null", "zero", "full", "random", "urandom", "tty", "ptmx")
 
 
-def restrict(writable: list[str], *, network: bool) -> None:
+def restrict_with_landlock(writable: list[str], *, network: bool) -> None:
     """Take on the rules: only these places can be written; where it can be forbidden, no TCP."""
     version = syscalls.landlock_version()
     files = _known_by(version)

@@ -1,4 +1,4 @@
-"""sandbox: a file system and a network of the command's own, built by the process that becomes the command.
+"""Linux namespaces: a file system and a network of the command's own, set up by the process that becomes it.
 
 Not every machine lets a user do this. Where it does, Landlock's rules, which can only allow, get what they
 lack: folders that are read-only inside a writable one, places that are hidden, and no network of any kind.
@@ -20,7 +20,7 @@ COMES_AND_GOES = "/.git/worktrees/"
 """Where others make and remove folders meanwhile; all else that is missing is a reason not to start."""
 
 
-def build(layers: list[tuple[str, str]], *, network: bool) -> None:
+def enter_namespaces(layers: list[tuple[str, str]], *, network: bool) -> None:
     """Move into spaces of our own where only what the layers say can be written."""
     _leave(network=network)
     syscalls.mount("none", "/", "none", syscalls.MOUNT_PRIVATE)

@@ -1,9 +1,9 @@
-"""sandbox: what stands in git's folder for names that must not appear in it, while a command runs.
+"""Placeholder files in git's folder for names that must not appear in it while a command runs.
 
-Most walls keep a command from changing what is there, and not from making what is not. So what is not there
-is made first. Git takes nothing from an empty file or folder, and a `commondir` that names the folder it is
-in says what git does without one. That one goes again with the last command that needs it, and so does an
-empty folder of submodules; an empty file and an empty folder of hooks stay.
+Most sandboxes keep a command from changing what is there, and not from making what is not. So what is not
+there is made first. Git takes nothing from an empty file or folder, and a `commondir` that names the folder
+it is in says what git does without one. That one goes again with the last command that needs it, and so
+does an empty folder of submodules; an empty file and an empty folder of hooks stay.
 """
 
 import fcntl
@@ -18,10 +18,10 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gencode.sandbox.guarded_paths import is_of_linked, kind
-from gencode.sandbox.profile import Enclosure
+from gencode.sandbox.guarded_paths import file_mode, is_linked_worktree_file
+from gencode.sandbox.profile import SandboxProfile
 
-ITSELF = b".\n"
+OWN_COMMONDIR = b".\n"
 """What a `commondir` says that stands in."""
 _COMMON = "commondir"
 _FILES = ("config", "config.worktree")
@@ -36,10 +36,10 @@ _PAUSE = 0.01
 _OPEN = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
-class Held(Struct):
+class Placeholders(Struct):
     """What stands in for one command: how it is enclosed now, and what is given up when it has ended."""
 
-    plan: Enclosure
+    plan: SandboxProfile
     commons: list[tuple[Path, int]]
 
     def release(self) -> None:
@@ -48,23 +48,23 @@ class Held(Struct):
             path, handle = self.commons.pop()
             with suppress(OSError):
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                if _is_at(handle, path) and os.pread(handle, len(ITSELF) + 1, 0) == ITSELF:
+                if _is_at(handle, path) and os.pread(handle, len(OWN_COMMONDIR) + 1, 0) == OWN_COMMONDIR:
                     with suppress(OSError):
                         path.with_name(_SUBMODULES).rmdir()
                     path.unlink()
             os.close(handle)
 
 
-def hold(plan: Enclosure) -> Held:
+def add_placeholders(plan: SandboxProfile) -> Placeholders:
     """Put something in the place of each name in git's folders that is guarded and not there.
 
     Where that cannot be, the whole folder is guarded.
     """
-    held = Held(plan, [])
+    held = Placeholders(plan, [])
     closed: list[Path] = []
     for folder in _git_folders(plan):
         try:
-            if is_of_linked(folder / _COMMON):
+            if is_linked_worktree_file(folder / _COMMON):
                 _stand_in_linked(folder)
             elif folder.parent not in plan.guarded and _ELSEWHERE.search(_config(folder)):
                 closed.append(folder)
@@ -79,7 +79,7 @@ def hold(plan: Enclosure) -> Held:
     return held
 
 
-def _git_folders(plan: Enclosure) -> Iterable[Path]:
+def _git_folders(plan: SandboxProfile) -> Iterable[Path]:
     """Those that the command could write to."""
     found = dict.fromkeys(place.parent for place in plan.guarded if place.name == _COMMON)
     return [
@@ -109,7 +109,7 @@ def _empty(path: Path) -> None:
 
 
 def _config(folder: Path) -> bytes:
-    if not kind(folder / "config"):
+    if not file_mode(folder / "config"):
         return b""
     with (folder / "config").open("rb") as file:
         return file.read(_LARGEST_CONFIG)
@@ -127,7 +127,7 @@ def _common(path: Path) -> list[tuple[Path, int]]:
                 handle = os.open(path, _OPEN)
         if handle is None:
             continue
-        if os.pread(handle, len(ITSELF) + 1, 0) != ITSELF:
+        if os.pread(handle, len(OWN_COMMONDIR) + 1, 0) != OWN_COMMONDIR:
             os.close(handle)
             return []
         if _is_locked(handle) and _is_at(handle, path):
@@ -143,7 +143,7 @@ def _made(path: Path) -> int | None:
         return None
     handle, draft = tempfile.mkstemp(prefix="gencode-", dir=path.parent)
     try:
-        os.write(handle, ITSELF)
+        os.write(handle, OWN_COMMONDIR)
         os.fchmod(handle, 0o644)
         os.link(draft, path)
     except OSError as error:

@@ -1,4 +1,4 @@
-"""sandbox: what an enclosed command may do, before anybody knows how the machine enforces it."""
+"""What a sandboxed command may read, write and reach, before anybody knows how the machine enforces it."""
 
 import os
 import stat
@@ -13,12 +13,12 @@ from msgspec.structs import replace
 from gencode.permissions.agent_folders import users_places, worktrees_folder
 from gencode.permissions.secrets import KERNEL_ROOTS, SYSTEM_ROOTS, folded, holds_own_settings, is_under
 from gencode.sandbox.guarded_paths import (
+    file_mode,
     guarded_names,
     inner_repositories,
-    is_of_linked,
-    kind,
-    only_told,
-    real,
+    is_linked_worktree_file,
+    real_path,
+    watched_only,
 )
 
 _RUN = Path("/run")
@@ -44,14 +44,14 @@ class Access(StrEnum):
     HIDE = "hide"
 
 
-class Alias(Struct, frozen=True):
+class FolderAlias(Struct, frozen=True):
     """That a command finds a folder at another name, too, whatever is there outside."""
 
     folder: Path
     name: Path
 
 
-class Enclosure(Struct, frozen=True):
+class SandboxProfile(Struct, frozen=True):
     """What one command may do. Whatever is not named can be read and not written."""
 
     writable: tuple[Path, ...]
@@ -67,16 +67,18 @@ class Enclosure(Struct, frozen=True):
     veiled: tuple[Path, ...] = ()
     """Not read either, because a rule says so, though nothing here depends on it."""
     network: bool = False
-    aliases: tuple[Alias, ...] = ()
+    aliases: tuple[FolderAlias, ...] = ()
     """Other names of folders. Not every wall can give them."""
 
     def watched(self) -> tuple[Path, ...]:
         """The guarded places to look at after a command; GenCode itself writes to the others."""
-        kept = (place for place in self.guarded if place not in self.hidden and not is_of_linked(place))
-        return (*kept, *only_told(self.writable, self.guarded))
+        kept = (
+            place for place in self.guarded if place not in self.hidden and not is_linked_worktree_file(place)
+        )
+        return (*kept, *watched_only(self.writable, self.guarded))
 
 
-def enclosure(
+def workspace_profile(
     workspace: Path,
     temp: Path,
     home: Path,
@@ -85,7 +87,7 @@ def enclosure(
     also_writable: Iterable[Path] = (),
     started: Iterable[str] = (),
     environ: Mapping[str, str] | None = None,
-) -> Enclosure:
+) -> SandboxProfile:
     """The usual enclosure of a command in a workspace. `home` is the per-user folder of GenCode.
 
     A workspace that is itself part of somebody's settings is not writable at all; worktrees are none, also
@@ -93,26 +95,26 @@ def enclosure(
     `started` are files of the workspace that hooks and MCP servers start, some of them outside of any wall.
     """
     environ = os.environ if environ is None else environ
-    mine = real(home)
-    roots = dict.fromkeys(map(real, (workspace, *also_writable)))
+    mine = real_path(home)
+    roots = dict.fromkeys(map(real_path, (workspace, *also_writable)))
     users = [Path(each) for each in _users_places()]
-    given = [root for root in roots if not _holds_settings(root, mine, map(real, users))]
+    given = [root for root in roots if not _holds_settings(root, mine, map(real_path, users))]
     above = [git for root in given for git in _repository_above(root, worktrees_folder(mine))]
     writable = (*given, *above)
     inner = [folder for root in given for folder in inner_repositories(root)]
     homes_of_git = [*given, *(git.parent for git in above), *inner]
-    ways_out, needed = _ways_out(environ, network=network)
+    ways_out, needed = _command_sockets(environ, network=network)
     trees = [folder for folder in (worktrees_folder(mine),) if folder.is_relative_to(mine)]
-    return Enclosure(
+    return SandboxProfile(
         writable=writable,
-        temp=real(temp),
+        temp=real_path(temp),
         guarded=tuple(
             dict.fromkeys(
                 [
                     mine,
                     *(name for top in homes_of_git for name in guarded_names(top)),
                     *(place for each in users for place in _kept(each, given)),
-                    *(real(each) for path in started if kind(each := real(workspace) / path)),
+                    *(real_path(each) for path in started if file_mode(each := real_path(workspace) / path)),
                 ]
             )
         ),
@@ -122,50 +124,50 @@ def enclosure(
     )
 
 
-def veiled(plan: Enclosure, closed: Iterable[str], cwd: Path) -> Enclosure:
+def hide_denied(plan: SandboxProfile, closed: Iterable[str], cwd: Path) -> SandboxProfile:
     """The same enclosure, with these places hidden as well, as far as they can be."""
-    needed = [*plan.writable, plan.temp, *map(real, (cwd, Path.home(), *plan.shown)), *programs()]
+    needed = [*plan.writable, plan.temp, *map(real_path, (cwd, Path.home(), *plan.shown)), *program_folders()]
     more = [
         place
         for place in map(Path, closed)
         if not any(each.is_relative_to(place) for each in needed)
-        and not any(place.is_relative_to(each) for each in map(real, plan.hidden))
+        and not any(place.is_relative_to(each) for each in map(real_path, plan.hidden))
         and not is_under(folded(str(place)), _SYSTEM)
     ]
     outer = [place for place in more if not any(each in place.parents for each in more)]
     return replace(plan, veiled=tuple(outer[:_MOST_DENIED]))
 
 
-def programs() -> Iterator[Path]:
+def program_folders() -> Iterator[Path]:
     """Where programs and our own modules lie: what a copy brings must not be taken for this machine's."""
     places = (*os.environ.get("PATH", os.defpath).split(os.pathsep), sys.prefix, sys.base_prefix)
     for text in (*places, *sys.path, _PACKAGE):
         if text.startswith("/"):
             yield Path(text)
-            yield real(Path(text))
+            yield real_path(Path(text))
 
 
-def layers(plan: Enclosure, *, missing: bool = False) -> list[tuple[Path, Access]]:
+def layers(plan: SandboxProfile, *, missing: bool = False) -> list[tuple[Path, Access]]:
     """The places that differ from "read", the outer ones first: an inner place wins over an outer one.
 
     Only those that exist, unless `missing`. Links are resolved.
     """
     found = dict.fromkeys((*plan.writable, plan.temp), Access.WRITE)
-    for place in pins(plan):
+    for place in unmovable_folders(plan):
         found.setdefault(place, Access.WRITE)
     for place, _ in _guarded(plan):
-        if missing or kind(place):
+        if missing or file_mode(place):
             found[place] = Access.READ
-    for place in map(real, plan.shown):
-        if missing or kind(place):
+    for place in map(real_path, plan.shown):
+        if missing or file_mode(place):
             found.setdefault(place, Access.READ)
-    for place in map(real, (*plan.hidden, *plan.veiled)):
-        if (missing or kind(place)) and found.get(place) is not Access.WRITE:
+    for place in map(real_path, (*plan.hidden, *plan.veiled)):
+        if (missing or file_mode(place)) and found.get(place) is not Access.WRITE:
             found[place] = Access.HIDE
     return sorted(found.items(), key=lambda item: len(item[0].parts))
 
 
-def pins(plan: Enclosure) -> list[Path]:
+def unmovable_folders(plan: SandboxProfile) -> list[Path]:
     """Folders between a writable one and something guarded in it.
 
     They can be written, but not renamed: otherwise `mv .git x` would be a way around a guarded `.git/hooks`.
@@ -174,13 +176,13 @@ def pins(plan: Enclosure) -> list[Path]:
         folder
         for place, root in _guarded(plan)
         for folder in place.parents[: len(place.parts) - len(root.parts) - 1]
-        if kind(folder)
+        if file_mode(folder)
     ]
 
 
-def _guarded(plan: Enclosure) -> Iterator[tuple[Path, Path]]:
+def _guarded(plan: SandboxProfile) -> Iterator[tuple[Path, Path]]:
     """What is guarded in a writable folder, with that folder."""
-    for place in map(real, plan.guarded):
+    for place in map(real_path, plan.guarded):
         for root in (*plan.writable, plan.temp):
             if place != root and place.is_relative_to(root):
                 yield place, root
@@ -199,8 +201,8 @@ def _kept(place: Path, writable: Iterable[Path]) -> list[Path]:
 
     Where it is missing or a link, the folder around it as well: it could be made there, or made anew.
     """
-    around = [] if kind(place) and not place.is_symlink() else [place.parent]
-    found = [real(each) for each in (place, *around) if each == place or kind(each)]
+    around = [] if file_mode(place) and not place.is_symlink() else [place.parent]
+    found = [real_path(each) for each in (place, *around) if each == place or file_mode(each)]
     return [each for each in found for root in writable if each != root and each.is_relative_to(root)]
 
 
@@ -220,7 +222,7 @@ def _repository_above(root: Path, trees: Path) -> list[Path]:
     return []
 
 
-def _ways_out(environ: Mapping[str, str], *, network: bool) -> tuple[list[Path], list[Path]]:
+def _command_sockets(environ: Mapping[str, str], *, network: bool) -> tuple[list[Path], list[Path]]:
     """Sockets behind which somebody runs commands for whoever asks, and what must be seen beside them.
 
     A read-only file system does not keep anybody from speaking to a socket in it.
@@ -241,4 +243,4 @@ def _sockets(value: str) -> Sequence[Path]:
     for beginning in ("unix:path=", "unix://"):
         value = value.removeprefix(beginning)
     path = Path(value.partition(",")[0])
-    return [path] if path.is_absolute() and stat.S_ISSOCK(kind(path)) else []
+    return [path] if path.is_absolute() and stat.S_ISSOCK(file_mode(path)) else []

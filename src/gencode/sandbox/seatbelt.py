@@ -1,12 +1,12 @@
-"""sandbox: Seatbelt, the rules of macOS for a process, through its program sandbox-exec.
+"""The Seatbelt sandbox of macOS, through its program sandbox-exec.
 
-Its rules are about names, so they hold for what does not exist yet, too. The last rule that fits counts.
+Its rules are about names, so they hold for what does not exist yet, too. The last rule that fits applies.
 """
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from gencode.sandbox.profile import Access, Enclosure, layers, pins
+from gencode.sandbox.profile import Access, SandboxProfile, layers, unmovable_folders
 
 PROGRAM = "/usr/bin/sandbox-exec"
 
@@ -27,9 +27,9 @@ _RULES = {
 }
 
 
-def enclose(argv: Sequence[str], plan: Enclosure) -> list[str]:
+def enclose(argv: Sequence[str], plan: SandboxProfile) -> list[str]:
     """The command line that runs another one enclosed. Paths travel beside the profile, never in its text."""
-    folders = set(pins(plan))
+    folders = set(unmovable_folders(plan))
     found = layers(plan, missing=True)
     read = {place for place, access in found if access is Access.READ}
     # A folder that cannot be renamed needs a rule as a place, too, where an outer one forbids writing.

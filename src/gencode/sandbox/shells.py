@@ -1,4 +1,4 @@
-"""The commands of a session: each enclosed as far as the machine can, and the background ones by their id."""
+"""Runs the commands of a session, sandboxed as far as the machine can; background ones have an id."""
 
 import asyncio
 import os
@@ -19,18 +19,18 @@ from gencode.core.spec import Workspace
 from gencode.journal.owner import new_owner, owner_state
 from gencode.permissions.bash.decision import CommandReading, read_command
 from gencode.permissions.paths import places_of
-from gencode.sandbox.choose_sandbox import Sandbox, chosen
-from gencode.sandbox.guarded_paths import state, touched
-from gencode.sandbox.placeholder_files import Held, hold
-from gencode.sandbox.processes.command import Command, Ended, shell_words
-from gencode.sandbox.processes.command_runner import Commands
-from gencode.sandbox.processes.fork_server_client import sweep
+from gencode.sandbox.choose_sandbox import Sandbox, best_sandbox
+from gencode.sandbox.guarded_paths import guarded_state, touched_paths
+from gencode.sandbox.placeholder_files import Placeholders, add_placeholders
+from gencode.sandbox.processes.command import Command, CommandOutcome, shell_words
+from gencode.sandbox.processes.command_runner import CommandRunner
+from gencode.sandbox.processes.fork_server_client import end_leftovers
 from gencode.sandbox.processes.git_programs import may_run_git
-from gencode.sandbox.processes.running_command import Running
-from gencode.sandbox.profile import Enclosure, enclosure, veiled
-from gencode.sandbox.variables import Variables
+from gencode.sandbox.processes.running_command import RunningCommand
+from gencode.sandbox.profile import SandboxProfile, hide_denied, workspace_profile
+from gencode.sandbox.variables import AgentVariables
 
-Walls = Literal["auto", "off", "required"]
+SandboxMode = Literal["auto", "off", "required"]
 """Whether commands are enclosed: where it works, never, or else not run at all."""
 
 
@@ -45,7 +45,7 @@ _MOST_REMOVED = 20
 _LONGEST_NOTE = 1_000
 
 
-class Order(Struct, frozen=True):
+class CommandRequest(Struct, frozen=True):
     """A command as a tool wants it: the very text that was judged."""
 
     text: str
@@ -59,23 +59,23 @@ class Order(Struct, frozen=True):
     """Its decision says that it may start nothing that a repository names, although it may write."""
 
 
-class Result(Struct, frozen=True):
+class ShellResult(Struct, frozen=True):
     """What came of a command. `touched` are guarded files it made or changed although it should not have.
 
     `veiled` is what it was kept from seeing by a rule.
     """
 
-    ended: Ended
+    ended: CommandOutcome
     touched: tuple[Path, ...] = ()
     veiled: tuple[Path, ...] = ()
 
 
-class Shell:
+class BackgroundShell:
     """A command in the background."""
 
     __slots__ = ("file", "id", "order", "running")
 
-    def __init__(self, order: Order, running: Running, file: Path) -> None:
+    def __init__(self, order: CommandRequest, running: RunningCommand, file: Path) -> None:
         self.id = file.stem
         self.order = order
         self.running = running
@@ -87,7 +87,7 @@ class Shell:
         return self.running.task.done()
 
     @property
-    def ended(self) -> Ended | None:
+    def ended(self) -> CommandOutcome | None:
         """What came of it; None while it runs, and where that cannot be told."""
         task = self.running.task
         return None if not task.done() or task.cancelled() or task.exception() else task.result()
@@ -95,7 +95,7 @@ class Shell:
     @property
     def verdict(self) -> str:
         """How it ended, in words."""
-        return (self.ended.verdict or "Exit code 0.") if self.ended else "It is not known how it ended."
+        return (self.ended.verdict or "Exit code 0.") if self.ended else "How it ended is unknown."
 
     @property
     def run(self) -> CommandRun:
@@ -112,34 +112,34 @@ class Shells:
     def __init__(
         self,
         home: Path,
-        walls: Walls = "auto",
+        walls: SandboxMode = "auto",
         *,
         network: bool = False,
-        when_ended: Callable[[Shell], None] = lambda _: None,
+        when_ended: Callable[[BackgroundShell], None] = lambda _: None,
     ) -> None:
         """`when_ended` hears of every command in the background that has ended."""
         self._when_ended = when_ended
         self._home = home
         self._walls = walls
         self._network = network
-        self._commands: Commands | None = None
+        self._commands: CommandRunner | None = None
         self._sandbox: Sandbox | None = None
         self._temp = home / "run" / new_id()
-        self._shells: dict[str, Shell] = {}
-        self.variables = Variables()
+        self._shells: dict[str, BackgroundShell] = {}
+        self.variables = AgentVariables()
         """What agents set for their own commands."""
         self._opening = asyncio.Lock()
 
-    async def run(self, order: Order) -> Result:
+    async def run(self, order: CommandRequest) -> ShellResult:
         """Run a command to its end; what is longer than memory should hold goes to a file."""
         commands = await self._ready()
         async with self._guarded(self._plan(order)) as plan:
-            before = await asyncio.to_thread(state, plan.watched())
+            before = await asyncio.to_thread(guarded_state, plan.watched())
             ended = await commands.run(self._command(order, plan, self._file(order, "bash"), growing=False))
-            after = await asyncio.to_thread(state, plan.watched())
-        return Result(ended, tuple(touched(before, after)), plan.veiled)
+            after = await asyncio.to_thread(guarded_state, plan.watched())
+        return ShellResult(ended, tuple(touched_paths(before, after)), plan.veiled)
 
-    async def start(self, order: Order) -> Shell:
+    async def start(self, order: CommandRequest) -> BackgroundShell:
         """Start a command that goes on beside the conversation; its output file grows while it runs."""
         commands = await self._ready()
         file = self._file(order, SHELL.removesuffix("_"))
@@ -149,29 +149,29 @@ class Shells:
             running = await commands.start(self._command(order, held.plan, file, growing=True))
             standing = stack.pop_all()
         running.task.add_done_callback(lambda _: standing.close())
-        shell = self._shells[file.stem] = Shell(order, running, file)
+        shell = self._shells[file.stem] = BackgroundShell(order, running, file)
         running.task.add_done_callback(lambda _: self._when_ended(shell))
         return shell
 
-    def find(self, shell: str) -> Shell:
+    def find(self, shell: str) -> BackgroundShell:
         """A background command by its id; UnknownName says which there are."""
         if shell not in self._shells:
             raise UnknownName("shell", shell, self._shells)
         return self._shells[shell]
 
-    def of(self, task: str) -> Mapping[str, Shell]:
+    def of_task(self, task: str) -> Mapping[str, BackgroundShell]:
         """The background commands that a task started."""
         return {name: shell for name, shell in self._shells.items() if shell.order.task == task}
 
-    def running(self) -> list[Shell]:
+    def running(self) -> list[BackgroundShell]:
         """The background commands that have not ended, of whatever task."""
         return [shell for shell in self._shells.values() if not shell.over]
 
-    async def enclosed(self, command: Command, workspace: Workspace) -> Ended:
+    async def run_enclosed(self, command: Command, workspace: Workspace) -> CommandOutcome:
         """Run a command that is none of an agent's, inside the same walls, to its end."""
         commands = await self._ready()
         plan = self._named(
-            enclosure(
+            workspace_profile(
                 workspace.root, self._temp, self._home, network=self._network, started=workspace.started
             ),
             workspace,
@@ -186,56 +186,60 @@ class Shells:
             await self._commands.close()
             _remove(self._temp)
 
-    async def _ready(self) -> Commands:
+    async def _ready(self) -> CommandRunner:
         async with self._opening:
             if self._commands is None:
                 await asyncio.to_thread(self._prepare)
-                self._commands = Commands(self._home / "state")
+                self._commands = CommandRunner(self._home / "state")
             return self._commands
 
     def _prepare(self) -> None:
         """Sweep up after a crash, try the walls, and make a private folder for temporary files."""
-        sweep(self._home / "state")
-        remove_leftovers(self._temp.parent)
+        end_leftovers(self._home / "state")
+        remove_stale_folders(self._temp.parent)
         if self._walls != "off":
-            self._sandbox = chosen()
+            self._sandbox = best_sandbox()
             if self._walls == "required" and not self._sandbox.exists:
                 why = " ".join(self._sandbox.report())
-                raise ToolError(f"No command can be run: the setting sandbox is `required`. {why}")
+                raise ToolError(f"Cannot run commands: the setting sandbox is `required`. {why}")
         try:
             self._temp.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             _note(self._temp).write_text(new_owner())
             self._temp.mkdir(mode=0o700, exist_ok=True)  # whoever came first may have been stopped
         except OSError as error:
-            raise ToolError(
-                f"No command can be run: {self._temp} cannot be made ({error.strerror})."
-            ) from None
+            raise ToolError(f"Cannot run commands: {self._temp} cannot be made ({error.strerror}).") from None
 
-    def _plan(self, order: Order) -> Enclosure:
+    def _plan(self, order: CommandRequest) -> SandboxProfile:
         network = order.network or self._network
         started = order.workspace.started
-        plan = enclosure(order.workspace.root, self._temp, self._home, network=network, started=started)
+        plan = workspace_profile(
+            order.workspace.root, self._temp, self._home, network=network, started=started
+        )
         plan = self._named(plan, order.workspace)
-        if order.closed and self._sandbox and self._sandbox.hides and is_for_veils(_reading(order)):
-            plan = veiled(plan, order.closed, order.workspace.cwd)
+        if order.closed and self._sandbox and self._sandbox.hides and can_hide_denied(_reading(order)):
+            plan = hide_denied(plan, order.closed, order.workspace.cwd)
         # A second lock: what was shown to only read cannot write either.
         return replace(plan, writable=()) if only_reads(order) else plan
 
-    def _named(self, plan: Enclosure, workspace: Workspace) -> Enclosure:
+    def _named(self, plan: SandboxProfile, workspace: Workspace) -> SandboxProfile:
         """The plan, with a copy of a folder also where that folder is on the machine of whoever sent it."""
         copied = workspace.copied
-        if copied is None or not copied.found_at or not (self._sandbox and self._sandbox.has_own_names):
+        if copied is None or not copied.found_at or not (self._sandbox and self._sandbox.supports_aliases):
             return plan
-        from gencode.sandbox.folder_aliases import with_names
+        from gencode.sandbox.folder_aliases import with_aliases
 
-        return with_names(plan, Path(copied.top), copied.found_at)
+        return with_aliases(plan, Path(copied.top), copied.found_at)
 
-    def _hold(self, plan: Enclosure) -> Held:
+    def _hold(self, plan: SandboxProfile) -> Placeholders:
         """What must not appear is stood in for, where the wall cannot keep it from appearing."""
-        return hold(plan) if self._sandbox and self._sandbox.needs_stand_ins else Held(plan, [])
+        return (
+            add_placeholders(plan)
+            if self._sandbox and self._sandbox.needs_placeholders
+            else Placeholders(plan, [])
+        )
 
     @asynccontextmanager
-    async def _guarded(self, plan: Enclosure) -> AsyncGenerator[Enclosure]:
+    async def _guarded(self, plan: SandboxProfile) -> AsyncGenerator[SandboxProfile]:
         """The plan for as long as a command runs."""
         held = await asyncio.to_thread(self._hold, plan)
         try:
@@ -243,7 +247,7 @@ class Shells:
         finally:
             held.release()
 
-    def _command(self, order: Order, plan: Enclosure, file: Path, *, growing: bool) -> Command:
+    def _command(self, order: CommandRequest, plan: SandboxProfile, file: Path, *, growing: bool) -> Command:
         words = shell_words(self._bash(), order.text)
         neutral = order.neutral or only_reads(order)
         return Command(
@@ -262,28 +266,28 @@ class Shells:
     def _bash(self) -> str:
         bash = self._commands.bash if self._commands else None
         if bash is None:
-            raise ToolError("There is no bash on this machine, so no command can be run.")
+            raise ToolError("bash is not installed on this machine, so commands cannot run.")
         return bash
 
-    def _file(self, order: Order, kind: str) -> Path:
+    def _file(self, order: CommandRequest, kind: str) -> Path:
         return self._home / "outputs" / order.task / f"{kind}_{new_id()}.txt"
 
 
-def only_reads(order: Order) -> bool:
+def only_reads(order: CommandRequest) -> bool:
     """Whether a command is shown to only read, by what the gate goes by; then it can write nothing either."""
     return _reading(order).only_reads
 
 
-def _reading(order: Order) -> CommandReading:
+def _reading(order: CommandRequest) -> CommandReading:
     return read_command(order.text, places_of(order.workspace))
 
 
-def is_for_veils(reading: CommandReading) -> bool:
+def can_hide_denied(reading: CommandReading) -> bool:
     """Whether a command is shown to only read, and none of its parts is git."""
     return reading.only_reads and not any(unit.is_git for unit in reading.command.units)
 
 
-def remove_leftovers(run: Path) -> None:
+def remove_stale_folders(run: Path) -> None:
     """Remove folders for temporary files whose owners have died; not all at once, if there are very many."""
     try:
         notes = [path for path in islice(run.iterdir(), _MOST_NOTES) if path.suffix == OWNER]

@@ -1,7 +1,4 @@
-"""sandbox: calls of the Linux kernel that Python has no function for. Each raises OSError.
-
-Runs in the process that becomes the command, so it imports as little as it can.
-"""
+"""Calls of the Linux kernel that Python has no function for. Each raises OSError."""
 
 import ctypes
 import os

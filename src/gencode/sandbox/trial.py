@@ -1,4 +1,4 @@
-"""sandbox: what a wall really keeps out, found by trying it and not by asking for it."""
+"""What a sandbox really keeps out, found by trying it and not by asking for it."""
 
 import os
 import shutil
@@ -12,9 +12,9 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from gencode.sandbox.profile import Enclosure
+from gencode.sandbox.profile import SandboxProfile
 
-Enclose = Callable[[Sequence[str], Enclosure], list[str]]
+Enclose = Callable[[Sequence[str], SandboxProfile], list[str]]
 """From a command line to one that runs it enclosed."""
 
 SECONDS = 20.0
@@ -65,19 +65,19 @@ attempt("signal", lambda: os.kill(int(outsider), 0))
 """
 
 
-class Seen(Struct, frozen=True):
+class TrialResult(Struct, frozen=True):
     """What came of a trial: what an enclosed command could do, or why there was none."""
 
     possible: frozenset[str] = frozenset()
     trouble: str = ""
 
     @property
-    def holds(self) -> bool:
+    def works(self) -> bool:
         """Whether a command can work in it and cannot write elsewhere, nor change how the kernel works."""
         return "work" in self.possible and self.possible.isdisjoint({"create", "overwrite", "kernel"})
 
 
-def tried(enclose: Enclose) -> Seen:
+def try_sandbox(enclose: Enclose) -> TrialResult:
     """Run one command that tries everything it should not be able to do."""
     with ExitStack() as stack:
         base = stack.enter_context(_stage())
@@ -94,13 +94,13 @@ def tried(enclose: Enclose) -> Seen:
         told = [str(base), *ports, abstract, str(os.getpid())]
         seen = _run([sys.executable, "-I", "-S", "-E", "-c", _ATTEMPTS, *told], base, enclose)
         arrived = _arrived(datagrams)
-    return seen if arrived else Seen(seen.possible - {"udp"}, seen.trouble)
+    return seen if arrived else TrialResult(seen.possible - {"udp"}, seen.trouble)
 
 
-def _run(command: list[str], base: Path, enclose: Enclose) -> Seen:
+def _run(command: list[str], base: Path, enclose: Enclose) -> TrialResult:
     workspace = base / "workspace"
     guarded = tuple(workspace / name for name in (".git/hooks", ".git/config", "later"))
-    plan = Enclosure((workspace,), base / "temp", guarded, hidden=(base / "home",))
+    plan = SandboxProfile((workspace,), base / "temp", guarded, hidden=(base / "home",))
     try:
         ended = subprocess.run(
             enclose(command, plan),
@@ -111,10 +111,10 @@ def _run(command: list[str], base: Path, enclose: Enclose) -> Seen:
             check=False,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        return Seen(trouble=str(error))
+        return TrialResult(trouble=str(error))
     said = ended.stderr.decode(errors="replace").strip().splitlines()
     trouble = "" if ended.returncode == 0 else (said[-1] if said else f"exit status {ended.returncode}")
-    return Seen(frozenset(ended.stdout.decode(errors="replace").split()), trouble)
+    return TrialResult(frozenset(ended.stdout.decode(errors="replace").split()), trouble)
 
 
 @contextmanager
@@ -147,27 +147,27 @@ def _arrived(datagrams: socket.socket) -> bool:
 
 
 _GUARDED = ".git/hooks, .git/config and .gen of the workspace"
-_LOOKED_AT = "GenCode looks after each command and tells"
+_LOOKED_AT = "GenCode checks after each command and reports it"
 
 
-def kept_out(possible: frozenset[str]) -> Iterator[str]:
+def restrictions(possible: frozenset[str]) -> Iterator[str]:
     """What commands cannot do, by what a trial found possible."""
     yield "Commands can write only in the workspace and in a temporary folder of their own."
     if "kernel" not in possible:
-        yield "They cannot change settings of the kernel, such as those in /proc/sys."
+        yield "They cannot change kernel settings, such as those in /proc/sys."
     if "guarded" not in possible:
         yield f"They cannot change {_GUARDED}."
     if "hidden" not in possible:
         yield "They cannot read GenCode's database and settings."
     if possible.isdisjoint({"tcp", "udp"}):
-        yield "They have no network unless you give it to them."
+        yield "They have no network unless you allow it."
     elif "tcp" not in possible:
-        yield "They have no TCP connections unless you give them the network."
+        yield "They have no TCP connections unless you allow the network."
     if "signal" not in possible:
         yield "They cannot signal processes outside."
 
 
-def left_open(possible: frozenset[str]) -> Iterator[str]:
+def unenforced(possible: frozenset[str]) -> Iterator[str]:
     """What commands can do although one might think otherwise."""
     if "guarded" in possible:
         yield f"Commands can change {_GUARDED}; {_LOOKED_AT}."
@@ -180,14 +180,14 @@ def left_open(possible: frozenset[str]) -> Iterator[str]:
     if "tcp" in possible:
         yield "Commands can use the network."
     elif "udp" in possible:
-        yield "Commands can use the network for all but TCP, for instance to ask for names (DNS)."
+        yield "Commands can use the network except for TCP, for example for DNS lookups."
     if "abstract" in possible:
         yield "Commands can talk to other programs through abstract sockets."
     if "socket" in possible:
         hidden = "" if "hidden" in possible else ", except those in /run and a few other well-known ones"
         yield f"Commands can talk to programs whose sockets lie in a folder{hidden}."
     if "signal" in possible:
-        yield "Commands can end other programs of yours."
+        yield "Commands can stop your other programs."
     if "hidden" in possible:
         yield "Commands can read GenCode's database and settings."
     yield "Commands can read whatever else you can."

@@ -1,6 +1,6 @@
-"""runtime: variables that an agent sets for its own commands, and what of our environment it may see.
+"""Environment variables that agents set for their own commands, and what of our environment they may see.
 
-Nobody is asked about a variable again when a command runs, so a name that makes programs load, run or reach
+Nobody approves a variable again when a command runs, so a name that makes programs load, run or reach
 something else is never taken, and a command that was allowed because it only reads gets none but those that
 the specification calls safe.
 """
@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from gencode.core.errors import ToolError
 from gencode.permissions.bash.readonly import safe_name
 from gencode.permissions.paths import shown
-from gencode.sandbox.processes.environment import Scrub
+from gencode.sandbox.processes.environment import EnvironmentFilter
 
 MOST = 50
 LONGEST_VALUE = 4_096
@@ -35,57 +35,57 @@ _ELSEWHERE_ENDS = tuple(
 )
 
 
-class Variables:
+class AgentVariables:
     """What agents have set, each for its own commands; nothing of it outlives the session."""
 
     def __init__(self) -> None:
         self._own: dict[str, dict[str, str]] = {}
 
-    def of(self, task: str) -> Mapping[str, str]:
+    def of_task(self, task: str) -> Mapping[str, str]:
         """The variables that a task set."""
         return self._own.get(task, {})
 
     def set(self, task: str, name: str, value: str) -> None:
         """Set a variable for the further commands of a task; an empty value takes it away again."""
-        check(name, value)
+        check_variable(name, value)
         own = self._own.setdefault(task, {})
         if not value:
             own.pop(name, None)
             return
         if name not in own and len(own) >= MOST:
-            raise ToolError(f"{MOST} variables are set already; take one away with an empty value.")
+            raise ToolError(f"{MOST} variables are already set; remove one by setting it to an empty value.")
         own[name] = value
 
     def environment(self, task: str, *, reads_only: bool) -> dict[str, str] | None:
         """The environment of a command of a task; None when it is just ours."""
-        own = {name: value for name, value in self.of(task).items() if safe_name(name) or not reads_only}
+        own = {name: value for name, value in self.of_task(task).items() if safe_name(name) or not reads_only}
         return {**os.environ, **own} if own else None
 
 
-def check(name: str, value: str) -> None:
+def check_variable(name: str, value: str) -> None:
     """ToolError for a variable that no agent may set."""
     if not _NAME.fullmatch(name):
-        raise ToolError(f"{shown(name, 100)} is no name of a variable; use letters, digits and underscores.")
-    if _leads_elsewhere(name.upper()) and not safe_name(name):
+        raise ToolError(f"{shown(name, 100)} is not a variable name; use letters, digits and underscores.")
+    if _redirects_programs(name.upper()) and not safe_name(name):
         raise ToolError(
             f"{name} cannot be set: it changes what programs load, run or reach. "
-            "Write it before the one command that needs it, which is then judged with it."
+            "Put it in front of the command that needs it instead; it is then checked with that command."
         )
     if len(value) > LONGEST_VALUE or not value.isprintable():
         raise ToolError(f"The value of {name} must be one line of at most {LONGEST_VALUE:,} characters.")
-    if hidden(name, value):
-        raise ToolError(f"{name} looks like a key or password, and commands are never given those.")
+    if is_hidden(name, value):
+        raise ToolError(f"{name} looks like a key or password; commands never get those.")
 
 
-def _leads_elsewhere(name: str) -> bool:
+def _redirects_programs(name: str) -> bool:
     return name in _ELSEWHERE_NAMES or name.startswith(_ELSEWHERE_STARTS) or name.endswith(_ELSEWHERE_ENDS)
 
 
 def visible_environment() -> dict[str, str]:
     """Our environment as commands get it, without what could be a secret."""
-    return Scrub().cleaned(os.environ)
+    return EnvironmentFilter().without_secrets(os.environ)
 
 
-def hidden(name: str, value: str) -> bool:
+def is_hidden(name: str, value: str) -> bool:
     """Whether a variable could hold a secret, which nobody is shown."""
-    return Scrub().is_secret(name, value)
+    return EnvironmentFilter().is_secret(name, value)

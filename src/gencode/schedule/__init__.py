@@ -1,1 +1,1 @@
-"""TODO: say what schedule is."""
+"""Scheduled jobs: when they are due, and what is to be done then."""

@@ -1,4 +1,4 @@
-"""runtime: what is planned for later, and how it is written down; `tasks/scheduler.py` runs it."""
+"""Scheduled jobs, and the port of the store that keeps them; `tasks/scheduler.py` runs them."""
 
 from collections.abc import Callable
 from datetime import UTC, datetime

@@ -114,7 +114,7 @@ class Caller(Struct, frozen=True, eq=False, kw_only=True):
         return mode
 
     def notes(self, place: TaskPlace | None = None) -> list[UserMessage]:
-        """What an agent is told of its place: a clone, and a ceiling over what its mode would let it do.
+        """The notices about the place of an agent: a clone, and a limit on its mode.
 
         It knows already that it works in the `place` where it was last.
         """
@@ -126,20 +126,17 @@ class Caller(Struct, frozen=True, eq=False, kw_only=True):
             return clone
         own = self.chain[-1].mode
         text = (
-            f"This agent's mode {own} counts only as far as {ceiling.owner} reaches, which is in the mode "
-            f"{ceiling.mode}: nobody granted more. What that mode would ask or refuse is asked or refused "
-            "here."
+            f"This agent's mode {own} is limited by {ceiling.owner}, which runs in mode {ceiling.mode}: "
+            "nobody granted more. What that mode would ask about or refuse is asked about or refused here."
         )
         return [*clone, UserMessage(text, sender="system")]
 
 
 def _in_clone(copied: FolderCopy) -> UserMessage:
     text = (
-        f"You work in a clone of the repository of {copied.of}, in {copied.top}. Tools for files take names "
-        f"that begin with "
-        f"{copied.of}/ for those in it; commands do not, so name files in them as they are here. What was "
-        "changed in the other folder is here only if it was committed and fetched, so look before you rely "
-        "on it."
+        f"You work in a clone of the repository of {copied.of}, in {copied.top}. File tools accept paths "
+        f"that begin with {copied.of}/; commands do not, so use paths of the clone in them. Changes made in "
+        "the other folder are here only if they were committed and fetched, so check before you rely on them."
     )
     return place_told(text, ClonePlace(copied.top, copied.of))
 

@@ -18,7 +18,7 @@ from gencode.permissions.chain import Chain, Root
 from gencode.sessions.caller import Approved, Caller, chain_link
 
 if TYPE_CHECKING:
-    from gencode.sandbox.shells import Shell, Shells, Walls
+    from gencode.sandbox.shells import BackgroundShell, SandboxMode, Shells
 
 
 class WorkspaceSource(Protocol):
@@ -56,9 +56,9 @@ class MainModel:
 class SessionShells:
     """The commands of a session; nothing of them is loaded before the first."""
 
-    def __init__(self, home: Path, walls: "Walls", *, network: bool, bus: EventBus) -> None:
+    def __init__(self, home: Path, walls: "SandboxMode", *, network: bool, bus: EventBus) -> None:
         self._home = home
-        self._walls: Walls = walls
+        self._walls: SandboxMode = walls
         self._network = network
         self._bus = bus
         self.started: Shells | None = None
@@ -73,7 +73,7 @@ class SessionShells:
             )
         return self.started
 
-    def running(self) -> "Sequence[Shell]":
+    def running(self) -> "Sequence[BackgroundShell]":
         """The commands in the background that have not ended."""
         return self.started.running() if self.started is not None else ()
 
@@ -82,7 +82,7 @@ class SessionShells:
         if self.started is not None:
             await self.started.close()
 
-    def _command_ended(self, shell: "Shell") -> None:
+    def _command_ended(self, shell: "BackgroundShell") -> None:
         ended = shell.run
         fact = CommandEnded(shell.id, ended.command, ended.exit, str(shell.file))
         self._bus.tell(shell.order.task, fact)

@@ -208,3 +208,22 @@ def _give_up(steps: Sequence[_WaitingStep[Any]]) -> None:
 
 def _jittered(pause: float) -> float:
     return pause * (0.5 + secrets.randbelow(1000) / 1000)
+
+
+class SqliteTable:
+    """Base class of tables beside the journal: writes go through its group commit, reads do not."""
+
+    def __init__(
+        self,
+        commits: GroupCommit,
+        writer: sqlite3.Connection,
+        reader: sqlite3.Connection,
+        errors: PlainErrors,
+    ) -> None:
+        self._commits = commits
+        self._writer = writer
+        self._reader = reader
+        self._errors = errors
+
+    async def _read(self, statement: str, values: Any = ()) -> list[Any]:
+        return await patiently(lambda: self._reader.execute(statement, values).fetchall(), self._errors)

@@ -18,18 +18,18 @@ from gencode.core.ids import ID_LENGTH, clean_id, moment, stamp
 from gencode.core.task import Task, fold
 
 DRAWS = 100
-"""How often an id is drawn again before the store says that something else is wrong."""
+"""How many random ids are tried before the store gives up."""
 _TURNS_STATUS = (TaskStarted, TaskQueued, TaskEnded)
 
 LONGEST_LETTER = 100_000
-"""So many characters a letter may have."""
+"""Characters of one message."""
 MOST_WAITING = 100
-"""So many letters may wait for one task; whoever writes more is not being heard."""
+"""Unread messages of one task; more are refused."""
 _MOST_LETTERS = 10**9
 
 
 class Growth:
-    """Some facts about to be written after `before`: their events, their JSON, and the task they lead to."""
+    """Events to be written after `before`, with their JSON and the task they lead to."""
 
     __slots__ = ("before", "bodies", "events", "state")
 
@@ -39,30 +39,30 @@ class Growth:
         self.bodies = bodies
         folded = reduce(fold, self.events, before)
         if folded is None:
-            raise UserMistake("There are no facts to write.")
+            raise UserMistake("There are no events to write.")
         self.state = folded
 
     @property
     def turns_status(self) -> bool:
-        """Whether the task got another status here."""
+        """Whether these events change the status of the task."""
         return any(isinstance(event.fact, _TURNS_STATUS) for event in self.events)
 
 
-def drawn(draw: Callable[[], str], named: str = "") -> Iterator[str]:
-    """Ids for a new task, to be tried one after the other: the one that is named, if any, before others."""
+def task_ids(draw: Callable[[], str], named: str = "") -> Iterator[str]:
+    """Ids to try for a new task: the requested one first, if there is one."""
     if named:
         yield named
     for _ in range(DRAWS):
         yield draw()
 
 
-def first(task: str, facts: Sequence[DurableFact]) -> Growth:
+def new_journal(task: str, facts: Sequence[DurableFact]) -> Growth:
     """The journal of a new task; all its facts have the same time."""
     return _growth(None, task, 0, facts)
 
 
-def grown(before: Task, facts: Sequence[DurableFact]) -> Growth:
-    """A journal with these facts after `before`; CorruptFact if one of them cannot stand there."""
+def extended_journal(before: Task, facts: Sequence[DurableFact]) -> Growth:
+    """These facts after `before`; CorruptFact if one of them is not possible there."""
     return _growth(before, before.id, before.seq, facts)
 
 
@@ -77,10 +77,10 @@ def _growth(before: Task | None, task: str, seq: int, facts: Sequence[DurableFac
     return Growth(before, events, bodies)
 
 
-def adopted(events: Sequence[Event]) -> Growth:
-    """A whole foreign journal, checked: one task with a proper id and facts that follow each other."""
+def imported_journal(events: Sequence[Event]) -> Growth:
+    """A complete journal to import, checked: one task with a valid id and events in order."""
     if not events:
-        raise UserMistake("There are no facts to import.")
+        raise UserMistake("There are no events to import.")
     task = events[0].task
     if len(task) != ID_LENGTH or clean_id(task) != task:
         raise UserMistake(f"{task!r} is not a task id; it must be {ID_LENGTH} hex digits.")
@@ -88,87 +88,83 @@ def adopted(events: Sequence[Event]) -> Growth:
     bodies: list[bytes] = []
     for event in events:
         if not isinstance(event.fact, DurableFact):
-            raise UserMistake(f"{kind_of(event.fact)} is a passing fact and cannot be imported.")
+            raise UserMistake(f"{kind_of(event.fact)} events are not stored, so they cannot be imported.")
         if not is_moment(event.at):
-            raise UserMistake(
-                f"{event.at!r}, the time of fact {event.seq}, is not a moment with a time zone."
-            )
+            raise UserMistake(f"{event.at!r}, the time of event {event.seq}, is not a time with a time zone.")
         fact, body = settle(event.fact)
         whole.append(Event(event.task, event.seq, event.at, fact))
         bodies.append(body)
     growth = Growth(None, whole, bodies)
     if growth.state.delivered.mailed > _MOST_LETTERS:
         raise UserMistake(
-            f"Nobody was ever sent {growth.state.delivered.mailed} letters, as this journal says."
+            f"The journal counts {growth.state.delivered.mailed:,} messages, which is not possible."
         )
     return growth
 
 
 def is_moment(at: str) -> bool:
-    """Whether this can be read back as a moment."""
+    """Whether a text is a time with a time zone."""
     try:
         return moment(at).tzinfo is not None
     except ValueError:
         return False
 
 
-def letter_text(text: str) -> str:
-    """The text of a letter as it is stored; UserMistake if it is nothing or too much."""
+def message_text(text: str) -> str:
+    """The text of a message as it is stored; UserMistake if it is empty or too long."""
     if not text.strip():
-        raise UserMistake("There is nothing in this message.")
+        raise UserMistake("The message is empty.")
     if len(text) > LONGEST_LETTER:
         raise UserMistake(
-            f"This message has {len(text):,} characters, and at most {LONGEST_LETTER:,} are taken; "
-            "write the rest to a file and name it."
+            f"The message has {len(text):,} characters; the limit is {LONGEST_LETTER:,}. "
+            "Write the rest to a file and name the file."
         )
     return unicode_text(text)
 
 
-def unheard(task: str) -> UserMistake:
-    """What somebody hears who writes to a task that reads nothing."""
+def mailbox_full(task: str) -> UserMistake:
+    """The error for a message to a task with too many unread ones."""
     return UserMistake(
-        f"Task {task} has not read the last {MOST_WAITING} messages yet; wait until it has, or stop it."
+        f"Task {task} has {MOST_WAITING} unread messages; wait until it has read them, or stop it."
     )
 
 
-def lost(task: str) -> Fenced:
-    """What an owner hears when its lease is gone."""
+def lease_lost(task: str) -> Fenced:
+    """The error for an owner whose lease was taken over."""
     return Fenced(f"Task {task} now belongs to another process; nothing was written.")
 
 
-def held(task: str) -> Conflict:
-    """What somebody hears who wants a task while another owner's lease runs."""
-    return Conflict(f"Task {task} is being worked on by another process; wait for it, or stop it first.")
+def lease_held(task: str) -> Conflict:
+    """The error for claiming a task that another process has leased."""
+    return Conflict(f"Task {task} is running in another process; wait for it, or stop it first.")
 
 
-def busy(tasks: Sequence[str]) -> UserMistake:
-    """What somebody hears who wants to delete what is being worked on."""
-    them = "it" if len(tasks) == 1 else "them"
+def tasks_running(tasks: Sequence[str]) -> UserMistake:
+    """The error for deleting tasks that are running."""
+    are, them = ("is", "it") if len(tasks) == 1 else ("are", "them")
     return UserMistake(
-        f"{', '.join(tasks)} is being worked on; wait for {them}, or stop {them} first with gen task stop. "
-        "Nothing was deleted."
+        f"Nothing was deleted: {', '.join(tasks)} {are} running. "
+        f"Wait for {them}, or stop {them} first with: gen task stop"
     )
 
 
-def missing(task: str) -> UserMistake:
-    """What somebody hears who wants a task that is not there."""
+def task_missing(task: str) -> UserMistake:
+    """The error for a task that does not exist."""
     return UserMistake(f"There is no task {task}.")
 
 
-def taken(task: str) -> UserMistake:
-    """What somebody hears who imports a task whose id is there already."""
+def id_taken(task: str) -> UserMistake:
+    """The error for importing a task whose id exists already."""
     return UserMistake(f"There is already a task {task} in this database; nothing was imported.")
 
 
-def crowded(most: int) -> UserMistake:
-    """What somebody hears who plans more than there is room for."""
+def schedule_full(most: int) -> UserMistake:
+    """The error for too many scheduled jobs."""
     return UserMistake(
-        f"There are {most} scheduled jobs already; remove some first: gen cron list --all; gen cron remove ID"
+        f"There are {most:,} scheduled jobs already. To remove some: gen cron list --all, gen cron remove ID"
     )
 
 
-def full() -> UserMistake:
-    """What somebody hears who sends more messages than anybody takes."""
-    return UserMistake(
-        "Too many messages wait to be delivered already; nothing more is taken until some are."
-    )
+def outbox_full() -> UserMistake:
+    """The error for too many undelivered messages."""
+    return UserMistake("Too many messages are waiting to be delivered; try again later.")

@@ -18,17 +18,17 @@ from gencode.stores.journal_rules import (
     DRAWS,
     MOST_WAITING,
     Growth,
-    adopted,
-    busy,
-    drawn,
-    first,
-    grown,
-    held,
-    letter_text,
-    lost,
-    missing,
-    taken,
-    unheard,
+    extended_journal,
+    id_taken,
+    imported_journal,
+    lease_held,
+    lease_lost,
+    mailbox_full,
+    message_text,
+    new_journal,
+    task_ids,
+    task_missing,
+    tasks_running,
 )
 from gencode.stores.memory_event_log import MemoryEventLog
 from gencode.stores.memory_ledger import MemoryLedger
@@ -124,9 +124,9 @@ class MemoryStore:
         session: str = "",
     ) -> Lease:
         """Write the first facts of a new task under a free id, and lease it to `owner`."""
-        for task in drawn(self._draw, named):
+        for task in task_ids(self._draw, named):
             if task not in self._records:
-                growth = first(task, (fact, *then))
+                growth = new_journal(task, (fact, *then))
                 record = _Record(growth, 1, owner, self._until())
                 record.session = session
                 above = self._path_of(record)
@@ -143,9 +143,9 @@ class MemoryStore:
         """Lease an existing task with a new epoch; UserMistake while somebody else's lease runs."""
         record = self._records.get(task)
         if record is None:
-            raise missing(task)
+            raise task_missing(task)
         if record.owner not in (None, owner, instead_of) and record.until > time.monotonic():
-            raise held(task)
+            raise lease_held(task)
         record.epoch += 1
         record.owner = owner
         record.until = self._until()
@@ -163,10 +163,10 @@ class MemoryStore:
         """Write all facts at once, or raise Fenced and write none; `last` also gives the lease back."""
         if not facts:
             return []
-        growth = grown(lease.state, facts)
+        growth = extended_journal(lease.state, facts)
         record = self._records[lease.task]
         if (record.epoch, record.owner, record.state.seq) != (lease.epoch, lease.owner, lease.state.seq):
-            raise lost(lease.task)
+            raise lease_lost(lease.task)
         before = record.state
         self.ledger.check_appended(before, growth.state, lease.path)
         record.events.extend(growth.events)
@@ -225,12 +225,12 @@ class MemoryStore:
 
     async def post(self, task: str, text: str, sender: str) -> int:
         """Leave a letter for a task, whoever runs it; its number. UserMistake when it cannot be taken."""
-        clean = letter_text(text)
+        clean = message_text(text)
         if task not in self._records:
-            raise missing(task)
+            raise task_missing(task)
         waiting = await self.unread_messages(task)
         if len(waiting) >= MOST_WAITING:
-            raise unheard(task)
+            raise mailbox_full(task)
         number = (waiting[-1].number if waiting else self._records[task].state.delivered.mailed) + 1
         self._mail[task] = [*waiting, PostedMessage(task, number, clean, unicode_text(sender), stamp())]
         self.changes.note()
@@ -248,9 +248,9 @@ class MemoryStore:
 
     async def adopt(self, events: Sequence[Event]) -> None:
         """Write a whole foreign journal of one task as it is; UserMistake if its id is taken."""
-        growth = adopted(events)
+        growth = imported_journal(events)
         if growth.state.id in self._records:
-            raise taken(growth.state.id)
+            raise id_taken(growth.state.id)
         self._records[growth.state.id] = _Record(growth, 0, None, 0.0)
         self.global_log.write(growth.events)
         self.ledger.count(self._above(growth.state.id))
@@ -259,14 +259,14 @@ class MemoryStore:
     async def delete(self, task: str) -> list[str]:
         """Delete a task with everything below it, all or nothing; the ids that are gone."""
         if task not in self._records:
-            raise missing(task)
+            raise task_missing(task)
         below = [task]
         for above in below:
             children = (name for name, each in self._records.items() if each.state.parent == above)
             below += [name for name in children if name not in below]
         gone = sorted(below, key=lambda name: self._records[name].state.created_at)
         if owned := [name for name in gone if self._records[name].owner is not None]:
-            raise busy(owned)
+            raise tasks_running(owned)
         for name in gone:
             del self._records[name]
             self._mail.pop(name, None)

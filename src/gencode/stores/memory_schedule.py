@@ -11,7 +11,7 @@ from gencode.core.events import unicode_text
 from gencode.core.ids import stamp
 from gencode.journal.change_notifier import ChangeNotifier
 from gencode.schedule.scheduled_jobs import ScheduledJob
-from gencode.stores.journal_rules import DRAWS, crowded, full
+from gencode.stores.journal_rules import DRAWS, outbox_full, schedule_full
 
 
 class MemoryOutbox:
@@ -26,7 +26,7 @@ class MemoryOutbox:
         """Write a message down; UserMistake when too many wait already."""
         message = self.add(draft)
         if message is None:
-            raise full()
+            raise outbox_full()
         return message
 
     def add(self, draft: OutgoingMessage) -> OutboxMessage | None:
@@ -87,7 +87,7 @@ class MemorySchedule:
     async def add(self, appointment: ScheduledJob, most: int) -> ScheduledJob:
         """Write a new one under a free id; UserMistake when there are so many already."""
         if len(self._planned) >= most:
-            raise crowded(most)
+            raise schedule_full(most)
         for _ in range(DRAWS):
             name = self._draw()
             if name not in self._planned:

@@ -17,7 +17,7 @@ from gencode.core.events import DurableFact, Event, kind_of
 from gencode.core.task import Task
 from gencode.journal.change_notifier import ChangeNotifier
 from gencode.journal.store import Lease
-from gencode.stores.journal_rules import Growth, grown, lost
+from gencode.stores.journal_rules import Growth, extended_journal, lease_lost
 from gencode.stores.ledger_rows import CALL, amounts
 from gencode.stores.pg_ledger import completed
 from gencode.stores.pg_pool import Connection, Pool, storable
@@ -156,7 +156,7 @@ class AppendBatcher:
         try:
             for append in batch:
                 try:
-                    append.growth = grown(append.lease.state, append.facts)
+                    append.growth = extended_journal(append.lease.state, append.facts)
                 except GenCodeError as wrong:
                     append.future.set_exception(wrong)
             ready = [append for append in batch if append.growth is not None]
@@ -167,7 +167,7 @@ class AppendBatcher:
                     append.lease.state = append.growth.state
                     append.future.set_result(append.growth.events)
                 else:
-                    append.future.set_exception(lost(append.lease.task))
+                    append.future.set_exception(lease_lost(append.lease.task))
         except GenCodeError as trouble:
             for append in batch:
                 if not append.future.done():

@@ -11,7 +11,7 @@ from typing import Any
 from gencode.core.events import DurableFact, Event, kind_of
 from gencode.core.task import Task
 from gencode.journal.store import Lease
-from gencode.stores.journal_rules import grown, held, lost, missing
+from gencode.stores.journal_rules import extended_journal, lease_held, lease_lost, task_missing
 from gencode.stores.ledger_rows import SpendingPath
 from gencode.stores.pg_ledger import completed, route_from
 from gencode.stores.pg_pool import Connection, storable
@@ -47,7 +47,7 @@ class TaskClaim:
     def __init__(self, seen: Task, owner: str, facts: Sequence[DurableFact], lease_seconds: float) -> None:
         self._seen = seen
         self._owner = owner
-        self._growth = grown(seen, facts)
+        self._growth = extended_journal(seen, facts)
         self._lease_seconds = lease_seconds
         self.instead_of: str | None = None
         """An owner in whose place it is begun."""
@@ -80,7 +80,7 @@ class TaskClaim:
         if begun is None:
             last = await connection.fetchval(_LAST_SEQ, seen.id)
             if last is None:
-                raise missing(seen.id)
-            raise held(seen.id) if last == seen.seq else lost(seen.id)
+                raise task_missing(seen.id)
+            raise lease_held(seen.id) if last == seen.seq else lease_lost(seen.id)
         self.route = route_from(begun[1])
         return Lease(self._owner, begun[0], state, self.route.path), events

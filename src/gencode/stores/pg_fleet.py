@@ -10,13 +10,12 @@ from gencode.core.status import Status
 from gencode.core.task import Task
 from gencode.journal.dispatch import DispatchedTask, Enqueue, MissingWorker, StuckTask, WorkerInfo
 from gencode.journal.store import Lease
-from gencode.stores.journal_rules import DRAWS, drawn, first, held, lost, missing
+from gencode.stores.journal_rules import DRAWS, lease_held, lease_lost, new_journal, task_ids, task_missing
 from gencode.stores.ledger_rows import SpendingPath
 from gencode.stores.pg_claim import TaskClaim
-from gencode.stores.pg_enqueue import EnqueueConnection, NotCombinable
 from gencode.stores.pg_errors import TROUBLES, trouble
 from gencode.stores.pg_pool import Connection, alone
-from gencode.stores.pg_task_rows import NewTaskRow
+from gencode.stores.pg_task_rows import EnqueueConnection, NewTaskRow, NotCombinable
 from gencode.stores.postgres import PostgresStore
 from gencode.stores.sqlite_writes import FOLD
 from gencode.stores.task_fold import snapshot_of
@@ -125,8 +124,8 @@ class FleetStore(PostgresStore):
         Under the id that is `named`, the same task is there once, however often it is submitted. The account
         of `session` pays for one of no conversation.
         """
-        for task in drawn(self.draw, named):
-            growth = first(task, (fact,))
+        for task in task_ids(self.draw, named):
+            growth = new_journal(task, (fact,))
             route = await self.ledger.route_below(growth.state, session)
             new = NewTaskRow(growth, self.lease_seconds, dispatch=order, route=route)
             tried: list[EnqueueConnection] = []
@@ -182,7 +181,7 @@ class FleetStore(PostgresStore):
             given = await connection.fetchval(_AGAIN, task, order)
             if given is None and not (again and await connection.fetchval(_SAME, task, order)):
                 known = await connection.fetchrow(_DISPATCHED, task, FOLD)
-                raise missing(task) if known is None else held(task)
+                raise task_missing(task) if known is None else lease_held(task)
             await enqueue(connection, task)
             sent.append(task)
             return True
@@ -204,7 +203,7 @@ class FleetStore(PostgresStore):
             if await connection.fetchval(_HANDED, task, order, keeper) is not None:
                 await enqueue(connection, task)
             elif not await connection.fetchval(_GIVEN, task, keeper):
-                raise held(task)
+                raise lease_held(task)
             return True
 
         await self.in_transaction(write)
@@ -225,7 +224,7 @@ class FleetStore(PostgresStore):
         Fenced when it is not as it was `seen`. `instead_of` is an owner whose lease does not count.
         """
         if owner in self._given_up:
-            raise lost(seen.id)
+            raise lease_lost(seen.id)
         beginning = TaskClaim(seen, owner, facts, self.lease_seconds)
         beginning.instead_of = instead_of
         begun = await self.link.swiftly(beginning.write)

@@ -16,7 +16,7 @@ from gencode.core.ids import stamp
 from gencode.core.old_events import translated_policy
 from gencode.journal.change_notifier import ChangeNotifier
 from gencode.schedule.scheduled_jobs import ScheduledJob
-from gencode.stores.journal_rules import DRAWS, crowded, full
+from gencode.stores.journal_rules import DRAWS, outbox_full, schedule_full
 from gencode.stores.pg_pool import Connection, Pool
 
 log = logging.getLogger(__name__)
@@ -116,7 +116,7 @@ class PostgresSchedule:
             if again and await connection.fetchval(_BODY, new.id) == _body(new):
                 return True
             if await connection.fetchval(_COUNT) >= most:
-                raise crowded(most)
+                raise schedule_full(most)
             return False
 
         return await self._link.patiently(step)
@@ -139,7 +139,7 @@ class PostgresOutbox:
                 _PUT_OUT, *_out_row(draft), at, mark, MOST_WAITING
             )
             if number is None:
-                raise full()
+                raise outbox_full()
             return number
 
         number = await self._link.patiently(step)

@@ -1,11 +1,15 @@
-"""Writes or deletes a whole task in Postgres at once."""
+"""Writes or deletes a whole task in Postgres at once, also together with its place in the queue."""
 
+import re
+from functools import lru_cache
 from typing import Any
+
+import asyncpg
 
 from gencode.budgets.limits import cost_of
 from gencode.core.events import kind_of
 from gencode.core.task import Task
-from gencode.stores.journal_rules import Growth, busy, missing
+from gencode.stores.journal_rules import Growth, task_missing, tasks_running
 from gencode.stores.ledger_rows import CALL, SpendingPath, amounts
 from gencode.stores.pg_append import snapshot
 from gencode.stores.pg_ledger import completed, delete_accounts
@@ -138,11 +142,60 @@ async def delete(connection: Connection, task: str) -> list[str]:
     """Delete a task and all below it in the transaction that is open; nothing while any is worked on."""
     rows = await connection.fetch(_BELOW, task)
     if not rows:
-        raise missing(task)
+        raise task_missing(task)
     if owned := [row[0] for row in rows if row[1] is not None or row[2]]:
-        raise busy(owned)
+        raise tasks_running(owned)
     ids: list[str] = [row[0] for row in rows]
     await delete_accounts(connection, ids)
     for statement in _GONE:
         await connection.execute(statement, ids)
     return ids
+
+
+_PARAMETER = re.compile(r"\$(\d+)")
+_BEGINS = re.compile(r"\s*WITH\s(?!\s*RECURSIVE\b)", re.IGNORECASE)
+
+
+class NotCombinable(Exception):
+    """The statement cannot be combined with the insert of a task; nothing was written."""
+
+
+class EnqueueConnection:
+    """A connection whose first statement also inserts a task, so that both are written or neither.
+
+    A transaction would take four round trips; one statement is a transaction by itself. `taken`: nothing was
+    written, because another task has the id.
+    """
+
+    def __init__(self, connection: Connection, new: NewTaskRow) -> None:
+        self._connection = connection
+        self._new = new
+        self.sent = False
+        self.taken = False
+
+    async def fetch(self, statement: str, *values: object) -> list[Any]:
+        """The rows of a statement; the first one inserts the task as well."""
+        if self.sent:
+            return await self._connection.fetch(statement, *values)
+        head, own = self._new.parts()
+        whole = _joined(head, statement, len(own))
+        if whole is None:
+            raise NotCombinable
+        self.sent = True
+        try:
+            return await self._connection.fetch(whole, *own, *values)
+        except asyncpg.UniqueViolationError as twice:
+            if getattr(twice, "table_name", "") != "gen_task":
+                raise
+            self.taken = True
+            return []
+
+
+@lru_cache(maxsize=16)
+def _joined(head: str, statement: str, count: int) -> str | None:
+    """One statement that does both; its values are those of the first, then those of the second."""
+    begins = _BEGINS.match(statement)
+    if begins is None:
+        return None
+    rest = _PARAMETER.sub(lambda found: f"${int(found[1]) + count}", statement[begins.end() :])
+    return f"{head}, {rest}"

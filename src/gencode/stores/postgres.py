@@ -18,16 +18,16 @@ from gencode.journal.store import Lease, Ownership, PostedMessage, TaskQuery, Ta
 from gencode.stores.journal_rules import (
     DRAWS,
     MOST_WAITING,
-    adopted,
-    drawn,
-    first,
-    grown,
-    held,
-    letter_text,
-    lost,
-    missing,
-    taken,
-    unheard,
+    extended_journal,
+    id_taken,
+    imported_journal,
+    lease_held,
+    lease_lost,
+    mailbox_full,
+    message_text,
+    new_journal,
+    task_ids,
+    task_missing,
 )
 from gencode.stores.ledger_rows import SpendingPath
 from gencode.stores.pg_append import AppendBatcher
@@ -145,7 +145,7 @@ class PostgresStore:
         self.draw = draw
         self.changes = PostgresChanges(link)
         """Wakes whoever waits for something new."""
-        self._pen = AppendBatcher(link, lease_seconds, self.changes)
+        self._appends = AppendBatcher(link, lease_seconds, self.changes)
         self._ear = self.changes.ear
         self.ledger = PostgresLedger(link, self._ear, self.changes.note)
         """What tasks may spend, and have spent."""
@@ -201,7 +201,7 @@ class PostgresStore:
 
     async def close(self) -> None:
         """Let go of the connections; nothing that was appended is lost."""
-        await self._pen.close()
+        await self._appends.close()
         await self.changes.aclose()
         await self.link.close()
 
@@ -223,8 +223,8 @@ class PostgresStore:
         session: str = "",
     ) -> Lease:
         """Write the first facts of a new task under a free id, and lease it to `owner`."""
-        for task in drawn(self.draw, named):
-            growth = first(task, (fact, *then))
+        for task in task_ids(self.draw, named):
+            growth = new_journal(task, (fact, *then))
             route = await self.ledger.route_below(growth.state, session)
             new = NewTaskRow(growth, self.lease_seconds, owner, route=route)
             if await self._write_new(new, route):
@@ -252,7 +252,7 @@ class PostgresStore:
         rows = await self.link.fetch(_TAKE, task, owner, instead_of, self.lease_seconds, FOLD)
         if not rows:
             known = await self.link.fetch(_LAST_SEQ, task)
-            raise held(task) if known else missing(task)
+            raise lease_held(task) if known else task_missing(task)
         epoch, last, body, told = rows[0]
         state = snapshot_of(body)
         if state is None or state.seq < last:  # from here on nobody else writes
@@ -260,7 +260,7 @@ class PostgresStore:
             state, trouble = folded(task, state, [_fact(each) for each in newer], last)
             if state is None or trouble:
                 await self.link.fetch(_RELEASE, task, epoch, owner)
-                raise trouble or missing(task)
+                raise trouble or task_missing(task)
         self._ear.hear(owner)
         self.changes.note()
         route = await self.ledger.taken(route_from(told), session)
@@ -271,10 +271,10 @@ class PostgresStore:
         if not facts:
             return []
         if lease.owner in self._given_up:
-            raise lost(lease.task)
+            raise lease_lost(lease.task)
         if lease.state.status.ended:
-            await self.ledger.going_on(lease.state, grown(lease.state, facts).state)
-        events = await self._pen.append(lease, facts, last=last)
+            await self.ledger.going_on(lease.state, extended_journal(lease.state, facts).state)
+        events = await self._appends.append(lease, facts, last=last)
         if last:
             self.ledger.forget(lease.task)
         return events
@@ -326,7 +326,7 @@ class PostgresStore:
     async def post(self, task: str, text: str, sender: str) -> int:
         """Leave a letter for a task, whoever runs it; its number. UserMistake when it cannot be taken."""
         mark = secrets.token_hex(8)
-        clean, who = letter_text(text).encode(), unicode_text(sender).encode()
+        clean, who = message_text(text).encode(), unicode_text(sender).encode()
 
         async def step(connection: Connection, again: bool) -> tuple[int, str | None]:
             async with connection.transaction():
@@ -335,7 +335,7 @@ class PostgresStore:
                 row = await connection.fetchrow(_NUMBER, task, MOST_WAITING)
                 if row is None:
                     known = await connection.fetchval(_LAST_SEQ, task)
-                    raise missing(task) if known is None else unheard(task)
+                    raise task_missing(task) if known is None else mailbox_full(task)
                 await connection.execute(_LETTER, task, row[0], clean, who, stamp(), mark)
                 if row[1] is not None:
                     await connection.execute("SELECT pg_notify($1, $2)", WAKE, row[1])
@@ -362,9 +362,9 @@ class PostgresStore:
 
     async def adopt(self, events: Sequence[Event]) -> None:
         """Write a whole foreign journal of one task as it is; UserMistake if its id is taken."""
-        growth = adopted(events)
+        growth = imported_journal(events)
         if not await self.link.patiently(NewTaskRow(growth, self.lease_seconds).write):
-            raise taken(growth.state.id)
+            raise id_taken(growth.state.id)
         await self.ledger.adopted(growth.state.id)
         self.changes.note()
 

@@ -23,7 +23,16 @@ from gencode.journal.change_notifier import ChangeNotifier
 from gencode.journal.owner import LEASE_SECONDS
 from gencode.journal.store import Lease, Ownership, PostedMessage, TaskQuery, TaskSignal
 from gencode.stores.group_commit import GroupCommit, WriteStep, patiently
-from gencode.stores.journal_rules import DRAWS, adopted, drawn, first, held, letter_text, missing, taken
+from gencode.stores.journal_rules import (
+    DRAWS,
+    id_taken,
+    imported_journal,
+    lease_held,
+    message_text,
+    new_journal,
+    task_ids,
+    task_missing,
+)
 from gencode.stores.sqlite_ledger import Accounts, SqliteLedger
 from gencode.stores.sqlite_schema import Durability, PlainErrors, Transaction, open_pair
 from gencode.stores.sqlite_writes import FOLD, RELEASE, AppendEvents, DeleteTask, InsertTask, PostMessage
@@ -162,11 +171,11 @@ class SqliteStore:
         # at that one, the other connection takes every commit for somebody else's.
         self.changes = SqliteChanges(self._writer if thread is None else self._reader)
         """Wakes whoever waits for something new."""
-        self._pen = GroupCommit(self._writer, self._plain_errors, thread, self.changes)
+        self._commits = GroupCommit(self._writer, self._plain_errors, thread, self.changes)
         self._accounts = Accounts(self._writer, _read_task)
         # Each commit makes the other connection read its pages anew.
         reads = self._accounts if thread is None else Accounts(self._reader, _read_task)
-        self.ledger = SqliteLedger(self._pen, self._accounts, reads, self._plain_errors, self._is_busy)
+        self.ledger = SqliteLedger(self._commits, self._accounts, reads, self._plain_errors, self._is_busy)
         """What tasks may spend, and have spent."""
         self._leased: set[str] = set()
         self._lease_seconds = lease_seconds
@@ -192,14 +201,14 @@ class SqliteStore:
         """What is planned for later; nothing of it is loaded before somebody asks."""
         from gencode.stores.sqlite_schedule import SqliteSchedule
 
-        return SqliteSchedule(self._pen, self._writer, self._reader, self._plain_errors, self._draw)
+        return SqliteSchedule(self._commits, self._writer, self._reader, self._plain_errors, self._draw)
 
     @property
     def outbox(self) -> "SqliteOutbox":
         """Messages that are not delivered yet."""
         from gencode.stores.sqlite_schedule import SqliteOutbox
 
-        return SqliteOutbox(self._pen, self._writer, self._reader, self._plain_errors)
+        return SqliteOutbox(self._commits, self._writer, self._reader, self._plain_errors)
 
     @property
     def global_log(self) -> "SqliteEventLog":
@@ -213,7 +222,7 @@ class SqliteStore:
         """Where questions wait until a person answers them."""
         from gencode.stores.sqlite_questions import SqliteQuestions
 
-        return SqliteQuestions(self._pen, self._writer, self._reader, self._plain_errors)
+        return SqliteQuestions(self._commits, self._writer, self._reader, self._plain_errors)
 
     async def close(self) -> None:
         """Let go of the file; nothing that was appended is lost."""
@@ -237,8 +246,8 @@ class SqliteStore:
         session: str = "",
     ) -> Lease:
         """Write the first facts of a new task under a free id, and lease it to `owner`."""
-        for task in drawn(self._draw, named):
-            growth = first(task, (fact, *then))
+        for task in task_ids(self._draw, named):
+            growth = new_journal(task, (fact, *then))
             insert = InsertTask(
                 self._cursor, self._accounts, growth, lease=self._lease, owner=owner, session=session
             )
@@ -251,7 +260,7 @@ class SqliteStore:
         self, task: str, owner: str, instead_of: str | None = None, session: str | None = None
     ) -> Lease:
         """Lease an existing task with a new epoch; UserMistake while somebody else's lease runs."""
-        lease = await self._pen.change(lambda: self._take(task, owner, instead_of, session))
+        lease = await self._commits.change(lambda: self._take(task, owner, instead_of, session))
         self._leased.add(task)
         return lease
 
@@ -268,14 +277,15 @@ class SqliteStore:
         """Extend every lease of `owner`; the tasks that it has."""
         row = (self._lease, owner)
         return {
-            task for (task,) in await self._pen.change(lambda: self._writer.execute(_RENEW, row).fetchall())
+            task
+            for (task,) in await self._commits.change(lambda: self._writer.execute(_RENEW, row).fetchall())
         }
 
     async def release(self, lease: Lease) -> None:
         """Give the lease back at once, whatever the task's status."""
         self._leased.discard(lease.task)
         row = (lease.task, lease.epoch, lease.owner)
-        await self._pen.change(lambda: self._writer.execute(RELEASE, row))
+        await self._commits.change(lambda: self._writer.execute(RELEASE, row))
 
     async def owned(self) -> list[Ownership]:
         """Every task that is leased or has not ended, its owner (empty: nobody), and whether that is over."""
@@ -288,14 +298,14 @@ class SqliteStore:
     async def send_signal(self, task: str, signal: TaskSignal) -> bool:
         """Ask something of whoever holds the lease of a task; False when nobody does."""
         wanted = {"id": task, "wish": signal.value}
-        return await self._pen.change(lambda: self._writer.execute(_ASK, wanted).rowcount) > 0
+        return await self._commits.change(lambda: self._writer.execute(_ASK, wanted).rowcount) > 0
 
     async def signals(self, owner: str) -> list[tuple[str, TaskSignal]]:
         """What somebody asked of the tasks of `owner`; an interrupt and a budget are told once."""
         rows = await self._read(lambda: self._reader.execute(ASKED, (owner,)).fetchall())
         asked = [(task, TaskSignal(signal)) for task, signal in rows]
         if any(signal.once for _, signal in asked):
-            return await self._pen.change(lambda: self._heard(owner))
+            return await self._commits.change(lambda: self._heard(owner))
         return asked
 
     def _heard(self, owner: str) -> list[tuple[str, TaskSignal]]:
@@ -308,7 +318,7 @@ class SqliteStore:
 
     async def post(self, task: str, text: str, sender: str) -> int:
         """Leave a letter for a task, whoever runs it; its number. UserMistake when it cannot be taken."""
-        return await self._write(PostMessage(self._cursor, task, letter_text(text), unicode_text(sender)))
+        return await self._write(PostMessage(self._cursor, task, message_text(text), unicode_text(sender)))
 
     async def posted_messages(self, owner: str) -> list[PostedMessage]:
         """The letters to the tasks of `owner` that these have not taken yet, in order."""
@@ -320,9 +330,9 @@ class SqliteStore:
 
     async def adopt(self, events: Sequence[Event]) -> None:
         """Write a whole foreign journal of one task as it is; UserMistake if its id is taken."""
-        growth = adopted(events)
+        growth = imported_journal(events)
         if not await self._write(InsertTask(self._cursor, self._accounts, growth, lease=self._lease)):
-            raise taken(growth.state.id)
+            raise id_taken(growth.state.id)
 
     async def delete(self, task: str) -> list[str]:
         """Delete a task with everything below it, all or nothing; the ids that are gone."""
@@ -358,7 +368,7 @@ class SqliteStore:
         return [PostedMessage(*row) for row in rows]
 
     def _write(self, step: WriteStep[T]) -> Awaitable[T]:
-        return self._pen.write(step, together=self._is_busy())
+        return self._commits.write(step, together=self._is_busy())
 
     def _is_busy(self) -> bool:
         return len(self._leased) > _FEW
@@ -370,15 +380,15 @@ class SqliteStore:
         with Transaction(self._writer):
             row = self._writer.execute(_TASK, (FOLD, task)).fetchone()
             if row is None:
-                raise missing(task)
+                raise task_missing(task)
             claimed = self._writer.execute(
                 _TAKE, {"id": task, "owner": owner, "lease": self._lease, "dead": instead_of}
             ).fetchall()
             if not claimed:
-                raise held(task)
+                raise lease_held(task)
             state, trouble = _folded(self._writer, row)
             if state is None or trouble:
-                raise trouble or missing(task)
+                raise trouble or task_missing(task)
             path = self._accounts.taken(task, session)
         return Lease(owner, claimed[0][0], state, path)
 

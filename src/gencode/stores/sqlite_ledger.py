@@ -279,14 +279,14 @@ class SqliteLedger:
 
     def __init__(
         self,
-        pen: GroupCommit,
+        commits: GroupCommit,
         accounts: Accounts,
         reads: Accounts,
         errors: PlainErrors,
         together: Callable[[], bool],
     ) -> None:
         """`accounts` are those for writing, and `reads` those for reading on the event loop's own thread."""
-        self._pen = pen
+        self._commits = commits
         self._accounts = accounts
         self._reads = reads
         self._errors = errors
@@ -300,18 +300,20 @@ class SqliteLedger:
 
     async def hold(self, hold: Hold) -> Verdict:
         """Take a hold if the call may be made now; nothing is written for one that may not."""
-        return await self._pen.write(_Holding(self._accounts, hold), together=self._together())
+        return await self._commits.write(_Holding(self._accounts, hold), together=self._together())
 
     async def release(self, task: str) -> None:
         """Drop the hold of a task whose call was not made."""
         if await patiently(lambda: self._reads.holds(task), self._errors):
-            await self._pen.write(FunctionStep(lambda: self._accounts.drop(task)), together=self._together())
+            await self._commits.write(
+                FunctionStep(lambda: self._accounts.drop(task)), together=self._together()
+            )
 
     async def limit(self, account: str, budget: Budget) -> None:
         """Set, raise or lower the budget of a task or a session."""
         check_budget(budget)
         step = FunctionStep(lambda: self._accounts.limit(account, limited(budget), lasting_seconds(budget)))
-        await self._pen.write(step, together=False)
+        await self._commits.write(step, together=False)
 
     async def balance(self, account: str) -> Balance | None:
         """An account as it is now; None when the task has none."""
@@ -325,7 +327,7 @@ class SqliteLedger:
     async def recount(self) -> Sequence[str]:
         """Read from the journals what was spent; the accounts that had it wrong."""
         wrong = FunctionStep(self._accounts.recount_all)
-        return await self._pen.write(wrong, together=False)
+        return await self._commits.write(wrong, together=False)
 
 
 class _Holding(WriteStep[Verdict]):

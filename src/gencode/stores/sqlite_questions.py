@@ -13,7 +13,7 @@ from gencode.core.events import unicode_text
 from gencode.core.messages import ToolCall
 from gencode.core.questions import ALL, Answer, CannotAsk, NewQuestion, NobodyAvailable, Presence, QuestionRow
 from gencode.journal.owner import owner_state
-from gencode.stores.group_commit import FunctionStep
+from gencode.stores.group_commit import FunctionStep, SqliteTable
 from gencode.stores.question_rules import (
     DEEPEST,
     MOST_ANSWERED,
@@ -29,7 +29,6 @@ from gencode.stores.question_rules import (
     question_body,
     waiting_rows,
 )
-from gencode.stores.sqlite_table import SqliteTable
 
 T = TypeVar("T")
 
@@ -198,7 +197,7 @@ class SqliteQuestions(SqliteTable):
         return any(owner_state(name) != "dead" for (name,) in self._writer.execute(_THERE, wanted).fetchall())
 
     async def _written(self, do: Callable[[], T]) -> T:
-        return await self._pen.write(FunctionStep(do), together=False)
+        return await self._commits.write(FunctionStep(do), together=False)
 
 
 def _after(seconds: float) -> str:

@@ -14,10 +14,9 @@ from gencode.core.events import unicode_text
 from gencode.core.ids import stamp
 from gencode.core.old_events import translated_policy
 from gencode.schedule.scheduled_jobs import ScheduledJob
-from gencode.stores.group_commit import FunctionStep, GroupCommit, WriteStep
-from gencode.stores.journal_rules import DRAWS, crowded, full
+from gencode.stores.group_commit import FunctionStep, GroupCommit, SqliteTable, WriteStep
+from gencode.stores.journal_rules import DRAWS, outbox_full, schedule_full
 from gencode.stores.sqlite_schema import PlainErrors
-from gencode.stores.sqlite_table import SqliteTable
 
 log = logging.getLogger(__name__)
 
@@ -59,20 +58,20 @@ class SqliteSchedule(SqliteTable):
 
     def __init__(
         self,
-        pen: GroupCommit,
+        commits: GroupCommit,
         writer: sqlite3.Connection,
         reader: sqlite3.Connection,
         errors: PlainErrors,
         draw: Callable[[], str],
     ) -> None:
-        super().__init__(pen, writer, reader, errors)
+        super().__init__(commits, writer, reader, errors)
         self._draw = draw
 
     async def add(self, appointment: ScheduledJob, most: int) -> ScheduledJob:
         """Write a new one under a free id; UserMistake when there are so many already."""
         for _ in range(DRAWS):
             named = replace(appointment, id=self._draw(), revision=0)
-            if await self._pen.write(_PlanStep(self._writer, named, most), together=False):
+            if await self._commits.write(_PlanStep(self._writer, named, most), together=False):
                 return named
         raise StoreTrouble(f"No free id was found in {DRAWS} draws.")
 
@@ -88,7 +87,7 @@ class SqliteSchedule(SqliteTable):
         self, before: ScheduledJob, after: ScheduledJob | None, draft: OutgoingMessage | None = None
     ) -> bool:
         """Put `after` in the place of `before` and put a message out, all or nothing."""
-        return await self._pen.write(_MoveStep(self._writer, before, after, draft), together=False)
+        return await self._commits.write(_MoveStep(self._writer, before, after, draft), together=False)
 
 
 class SqliteOutbox(SqliteTable):
@@ -96,7 +95,7 @@ class SqliteOutbox(SqliteTable):
 
     async def add_message(self, draft: OutgoingMessage) -> OutboxMessage:
         """Write a message down; UserMistake when too many wait already."""
-        return await self._pen.write(_PutOutStep(self._writer, draft), together=False)
+        return await self._commits.write(_PutOutStep(self._writer, draft), together=False)
 
     async def claim(
         self, channels: Sequence[str], now: str, until: str, number: int | None = None
@@ -104,7 +103,7 @@ class SqliteOutbox(SqliteTable):
         """Take messages for these channels that nobody holds, and hold them until a moment."""
         named = msgspec.json.encode(channels).decode()
         wanted = {"channels": named, "now": now, "until": until, "number": number, "most": MOST_TOGETHER}
-        rows = await self._pen.write(
+        rows = await self._commits.write(
             FunctionStep(lambda: self._writer.execute(_PICK_UP, wanted).fetchall()), together=False
         )
         return sorted((_outgoing(row) for row in rows), key=lambda each: each.number)
@@ -112,7 +111,7 @@ class SqliteOutbox(SqliteTable):
     async def remove(self, message: OutboxMessage) -> bool:
         """Forget a message that was delivered; False when somebody else has taken it since."""
         row = (message.number, message.tries)
-        gone = await self._pen.write(
+        gone = await self._commits.write(
             FunctionStep(lambda: self._writer.execute(_CROSS_OUT, row).rowcount), together=False
         )
         return gone > 0
@@ -120,7 +119,7 @@ class SqliteOutbox(SqliteTable):
     async def retry_later(self, message: OutboxMessage, until: str) -> None:
         """Leave a message for later, unless somebody else has taken it since."""
         row = (until, message.number, message.tries)
-        await self._pen.write(
+        await self._commits.write(
             FunctionStep(lambda: self._writer.execute(_PUT_BACK, row).rowcount), together=False
         )
 
@@ -146,7 +145,7 @@ class _PlanStep(WriteStep[bool]):
         if self._connection.execute(_PLAN, row).rowcount:
             return True
         if self._connection.execute(_COUNT).fetchone()[0] >= self._most:
-            raise crowded(self._most)
+            raise schedule_full(self._most)
         return False
 
 
@@ -195,7 +194,7 @@ class _PutOutStep(WriteStep[OutboxMessage]):
         channel, chat, text, sender, at, most = _out_row(self._draft, stamp())
         numbered = self._connection.execute(_PUT_OUT, (channel, chat, text, sender, at, most)).fetchall()
         if not numbered:
-            raise full()
+            raise outbox_full()
         return OutboxMessage(numbered[0][0], Address(channel, chat), text, sender, at)
 
 

@@ -12,7 +12,15 @@ from gencode.core.ids import stamp
 from gencode.core.task import RECORDS, Task
 from gencode.journal.store import Lease
 from gencode.stores.group_commit import WriteStep
-from gencode.stores.journal_rules import MOST_WAITING, Growth, busy, grown, lost, missing, unheard
+from gencode.stores.journal_rules import (
+    MOST_WAITING,
+    Growth,
+    extended_journal,
+    lease_lost,
+    mailbox_full,
+    task_missing,
+    tasks_running,
+)
 from gencode.stores.sqlite_ledger import Accounts
 
 SNAPSHOT_EVERY = 64
@@ -140,12 +148,12 @@ class AppendEvents(WriteStep[list[Event]]):
         """Move the task on if it is still ours, then write the facts and what follows from them."""
         lease, cursor = self._lease, self._cursor
         before = self._before = lease.state
-        growth = grown(before, self._facts)
+        growth = extended_journal(before, self._facts)
         state = growth.state
         turns_status = growth.turns_status
         opened = self._accounts.check_appended(before, state) if turns_status else None
         if not self._advance(growth, turns_status):
-            raise lost(state.id)
+            raise lease_lost(state.id)
         _write_facts(cursor, growth, lease.epoch)
         if turns_status:
             result = state.result if state.status.ended else None
@@ -193,7 +201,7 @@ class PostMessage(WriteStep[int]):
         numbered = self._cursor.execute(_NUMBER, (self._task, MOST_WAITING)).fetchall()
         if not numbered:
             known = self._cursor.execute("SELECT 1 FROM Sessions WHERE Id = ?", (self._task,)).fetchone()
-            raise unheard(self._task) if known else missing(self._task)
+            raise mailbox_full(self._task) if known else task_missing(self._task)
         number: int = numbered[0][0]
         row = (self._task, number, self._text, self._sender, stamp())
         self._cursor.execute(_INSERT_LETTER, row)
@@ -214,9 +222,9 @@ class DeleteTask(WriteStep[list[str]]):
         """Delete the rows; those of facts and snapshots go with them."""
         rows = self._cursor.execute(_BELOW, (self._task,)).fetchall()
         if not rows:
-            raise missing(self._task)
+            raise task_missing(self._task)
         if owned := [task for task, owner in rows if owner is not None]:
-            raise busy(owned)
+            raise tasks_running(owned)
         ids: list[str] = [task for task, _ in rows]
         self._accounts.deleted(ids)
         self._cursor.executemany("DELETE FROM Sessions WHERE Id = ?", [(task,) for task in ids])

@@ -23,14 +23,14 @@ LONGEST = 200
 def checked_text(what: str, said: object) -> str:
     """A text, as it was said."""
     if not isinstance(said, str):
-        raise UserMistake(f"The {what} is a text, not {shown(said)}.")
+        raise UserMistake(f"The {what} must be a string, not {shown(said)}.")
     return said
 
 
 def checked_bool(name: str, said: object) -> bool:
     """Yes or no, as it was said."""
     if not isinstance(said, bool):
-        raise UserMistake(f"{name} is True or False, not {shown(said)}.")
+        raise UserMistake(f"{name} must be True or False, not {shown(said)}.")
     return said
 
 
@@ -42,14 +42,14 @@ def checked_message(said: object) -> UserMessage:
 def checked_arguments(said: object) -> dict[str, Any]:
     """What a tool is called with."""
     if not isinstance(said, dict):
-        raise UserMistake(f"The arguments of a call are a dictionary, not {shown(said)}.")
+        raise UserMistake(f"The arguments of a call must be a dictionary, not {shown(said)}.")
     return cast("dict[str, Any]", said)
 
 
 def checked_event_number(said: object) -> int:
     """The number of a fact, or 0 for before the first."""
     if not isinstance(said, int) or isinstance(said, bool) or said < 0:
-        raise UserMistake(f"A fact has a whole number from 0 on, not {shown(said)}.")
+        raise UserMistake(f"An event number must be a whole number, 0 or more, not {shown(said)}.")
     return said
 
 
@@ -58,12 +58,12 @@ def checked_budget(said: object) -> Budget:
     if isinstance(said, Mapping):
         named = cast("Mapping[Any, Any]", said)
         if unknown := ", ".join(str(name) for name in named if name not in Budget.__struct_fields__):
-            raise UserMistake(
-                f"This is no budget: there is no {unknown[:LONGEST]}; what may be said is: {KINDS}."
-            )
+            raise UserMistake(f"A budget has no {unknown[:LONGEST]}; its fields are: {KINDS}.")
         said = Budget(**named)
     if not isinstance(said, Budget):
-        raise UserMistake(f"A budget is Budget(…) or a dictionary with some of {KINDS}, not {shown(said)}.")
+        raise UserMistake(
+            f"A budget must be Budget(…) or a dictionary with some of {KINDS}, not {shown(said)}."
+        )
     check_budget(said)
     return said
 
@@ -71,13 +71,15 @@ def checked_budget(said: object) -> Budget:
 def check_open_arguments(cwd: object, model: object, settings: object, store: object, asker: object) -> None:
     """UserMistake for what no GenCode can be opened with."""
     named = model is None or isinstance(model, str)
-    _refuse_unless("cwd is the path of a folder", cwd, isinstance(cwd, str | os.PathLike))
-    provider = "model is the name of a model or a provider, which has stream(request)"
+    _refuse_unless("cwd must be the path of a folder", cwd, isinstance(cwd, str | os.PathLike))
+    provider = "model must be the name of a model, or a provider with stream(request)"
     _refuse_unless(provider, model, named or _can(model, "stream"))
     table = settings is None or _is_table(settings)
-    _refuse_unless("settings are a dictionary of names and values", settings, table)
-    _refuse_unless("store is a journal, such as MemoryStore()", store, store is None or _can(store, "owned"))
-    _refuse_unless("asker is somebody who has ask(question)", asker, asker is None or _can(asker, "ask"))
+    _refuse_unless("settings must be a dictionary of names and values", settings, table)
+    _refuse_unless(
+        "store must be a journal, such as MemoryStore()", store, store is None or _can(store, "owned")
+    )
+    _refuse_unless("asker must be an object with ask(question)", asker, asker is None or _can(asker, "ask"))
 
 
 def checked_tools(said: object) -> tuple[Tool, ...]:
@@ -85,7 +87,7 @@ def checked_tools(said: object) -> tuple[Tool, ...]:
     given = tuple(cast("Iterable[object]", said)) if isinstance(said, Iterable) else (said,)
     for each in given:
         if not isinstance(each, Tool):
-            raise UserMistake(f"tools are a list of functions made with @tool, not {shown(each)}.")
+            raise UserMistake(f"tools must be a list of functions made with @tool, not {shown(each)}.")
     return cast("tuple[Tool, ...]", given)
 
 

@@ -47,7 +47,7 @@ from gencode.tasks.watch import TaskWatcher
 
 log = logging.getLogger(__name__)
 
-NOBODY = "Nobody can be asked here"
+NOBODY = "Nobody is available to answer"
 SILENCE = "Nobody answered in time"
 UNDECIDED = "The user did not answer"
 PERSON = "The user"
@@ -120,7 +120,11 @@ class QuestionRouter:
         if caller.session.asker is None or alone:
             return nobody
         question = Question(
-            *(caller.task or "", caller.lineage[-1], call, ASKING, caller.lineage),
+            task=caller.task or "",
+            agent=caller.lineage[-1],
+            call=call,
+            decision=ASKING,
+            path=caller.lineage,
             inquiries=tuple(inquiries),
             waited=waited,
             patience=AnswerTimeout(self._person_seconds, self._share(job, SHARE_OF_PERSON)),
@@ -142,7 +146,7 @@ class QuestionRouter:
         return None if left is None else left * share
 
     async def _parent(self, job: LocalTask) -> ParentAgent | None:
-        """The parent of a task, if it is at work, here or elsewhere, and can answer."""
+        """The running parent of a task, here or in another process, if it can answer."""
         parent_id = job.task.parent
         if parent_id is None or job.task.imported:  # what a file says of its parent gives no rights
             return None
@@ -199,7 +203,7 @@ class QuestionRouter:
                     inbox.put(letter)
 
     async def _comes(self, inbox: AgentInbox, asked: ParentQuestion, after: int, until: float) -> bool:
-        """Wait for a letter of the one that was asked; False when it leaves it, or its time is up."""
+        """Wait for a message of the parent; False when it ignores the question, or its time is up."""
         letter = asyncio.ensure_future(inbox.wait_for_letter(asked.parent, after))
         gone = asyncio.ensure_future(self._left(asked))
         try:
@@ -212,7 +216,7 @@ class QuestionRouter:
             await asyncio.gather(letter, gone, return_exceptions=True)
 
     async def _left(self, asked: ParentQuestion) -> None:
-        """Wait until who was asked is not at work any more, or has nothing left to say to it.
+        """Wait until the parent is not running any more, or has nothing left to say.
 
         One whose process dies is not at work.
         """
@@ -227,7 +231,7 @@ class QuestionRouter:
                 log.warning("it is not known whether task %s is at work: %s", asked.parent, trouble)
 
     async def _leaves(self, parent: Task, asked: ParentQuestion) -> bool:
-        """Whether who has heard a question is done, and waits for nobody but those that ask."""
+        """Whether a parent that has read the question is done, and only waits for those that ask."""
         events, _ = await readable_events(self._store, asked.parent, asked.before)
         said = [each.fact.message for each in events if isinstance(each.fact, MessageAdded)]
         reply = said[-1] if said else None
@@ -255,7 +259,7 @@ class QuestionRouter:
         return found if found.status is Status.RUNNING else None
 
     async def _has_heard(self, task: str, number: int) -> bool:
-        """Whether a task has taken a letter: what it wrote before is no answer to that."""
+        """Whether a task has read a message: what it wrote before is no answer to that."""
         found = await self._store.task(task)
         return found is None or found.delivered.mailed >= number
 
@@ -289,6 +293,7 @@ def question_message(job: LocalTask, inquiries: Sequence[Inquiry], seconds: floa
     return (
         f"[{job.setup.agent} (task {job.id}) asks]\n"
         f"{asked}\n"
-        f'Answer with SendMessage(task_id="{job.id}", message="…") if you know it. Otherwise leave it: once '
-        f"you only wait for it, or after {seconds:.0f} s, the user is asked, or it goes on without an answer."
+        f'Answer with SendMessage(task_id="{job.id}", message="…") if you know it. Otherwise ignore '
+        f"this: once you only wait for that agent, or after {seconds:.0f} s, the user is asked, or it goes "
+        "on without an answer."
     )

@@ -27,7 +27,7 @@ STOP_SECONDS = 3.0
 LET_GO_SECONDS = 20.0
 """So long it has to send it to the background, and another process to begin: nobody is cut off meanwhile."""
 HEARD_SECONDS = 0.25
-SENT_BACK = StopCause(EndReason.BACKGROUNDED, "it was sent to the background")
+SENT_BACK = StopCause(EndReason.BACKGROUNDED, "it was moved to the background")
 MOST_LIVES = 10
 """So often an agent begins before only its sender and a person can let it go on: two that write to each other
 would wake each other for ever."""
@@ -36,7 +36,7 @@ PATIENCE = 60.0
 
 
 class StopResult(Struct, frozen=True):
-    """What a stop came to: the task as it is now, and everything that it hit."""
+    """The result of a stop: the task as it is now, and all tasks that were affected."""
 
     task: Task
     hit: tuple[Task, ...] = ()
@@ -53,7 +53,7 @@ class TaskControl:
     async def apply_action(
         self, task: str, verb: StopAction, why: StopCause, message: str = ""
     ) -> StopResult:
-        """Do one of the verbs that cut or end; only a task that is interrupted can be told a message."""
+        """Interrupt or stop a task; only an interrupted one gets a `message`."""
         if verb == "interrupt":
             return await self.interrupt(task, why, message)
         return await self.stop(task, why, tree=verb == "tree", report=verb == "keep")
@@ -61,7 +61,7 @@ class TaskControl:
     async def stop(
         self, task: str, why: StopCause, *, tree: bool = False, report: bool = False
     ) -> StopResult:
-        """Stop a task and the work it waits for; with `tree` also what it sent to the background.
+        """Stop a task and the work it waits for; with `tree` also its background tasks.
 
         With `report` it says in one last turn what it has found. What has ended is freed where a process has
         it that does not answer, and else nothing happens to it.
@@ -82,7 +82,7 @@ class TaskControl:
         return StopResult(now[0], tuple(each for each in now if each.id in running and each.status.ended))
 
     async def _free(self, task: str) -> None:
-        """Take a task at rest from a process that hangs or is suspended, so that others can go on with it."""
+        """Free an ended task from a process that hangs, so that others can resume it."""
         for held in await self._store.owned():
             if held.task == task and held.owner and held.over:
                 with suppress(UserMistake, Fenced):  # it has answered just now
@@ -91,7 +91,7 @@ class TaskControl:
                     )
 
     async def hits(self, task: str, verb: StopAction) -> list[Task]:
-        """What a verb would hit at this moment, the task itself first; nothing of it when that has ended.
+        """The tasks that an action would affect at this moment, the task itself first unless it has ended.
 
         Below it, that is what somebody waits for; with `tree` also what was sent to the background, and with
         all that end a task what ends with its process. Who waits for its turn does nothing that could be cut.
@@ -108,7 +108,7 @@ class TaskControl:
         return [each for each in family if each.id in waited and not each.status.ended]
 
     async def _beside(self, task: Task) -> list[str]:
-        """What is at work in the process of a task and ends with that, because nobody else needs it."""
+        """The tasks that run in the process of a task and end with that, because nobody else needs it."""
         owners = {held.task: held.owner for held in await self._store.owned()}
         owner = owners.get(task.id, "")
         if owner == owners.get(task.parent or "") or not process_engine.is_bound_process(owner):
@@ -116,11 +116,11 @@ class TaskControl:
         return [each for each, whose in owners.items() if whose == owner]
 
     async def place(self, task: str) -> int | None:
-        """The place of a task that waits for its turn; None for any other, and where there is no line."""
+        """The queue position of a task; None where it does not wait in a queue."""
         return (await queue_positions(self._store, [task], self._supervisor.slots.caps)).get(task)
 
     async def interrupt(self, task: str, why: StopCause, message: str = "") -> StopResult:
-        """Cut what a task does at this moment, and what it waits for; it goes on, with what is said to it.
+        """Interrupt what a task does at this moment, and what it waits for; it continues with the `message`.
 
         A conversation's turn is over; what it sent to the background goes on in both cases.
         """
@@ -140,7 +140,7 @@ class TaskControl:
         return StopResult(now, (*hit[:1], *(each for each in below if not _ended_by_itself(each))))
 
     async def send(self, task: str, text: str, sender: str = "user") -> Task:
-        """Say something to a task, whoever runs it; it hears that before its next reply. The task as it is.
+        """Send a message to a task, whichever process runs it; the task as it is once it has read that.
 
         One that has ended hears it when it goes on.
         """
@@ -149,7 +149,7 @@ class TaskControl:
         return await self._watch.until(task, lambda now: now.delivered.mailed >= number, HEARD_SECONDS)
 
     async def post(self, task: str, text: str, sender: str) -> int:
-        """Leave a letter for a task, whoever runs it; its number."""
+        """Store a message for a task, whichever process runs it; its number."""
         number = await self._store.post(task, text, sender)
         job = self._supervisor.local(task)
         if job is not None and job.setup.inbox is not None:
@@ -160,7 +160,7 @@ class TaskControl:
         return number
 
     async def may_be_woken(self, task: Task) -> bool:
-        """Whether an agent that has ended goes on for one that did not send it: nobody has stopped it."""
+        """Whether agents that are not its parent may wake a task that has ended."""
         if task.status is Status.CANCELLED or task.imported:
             return False
         events = await self._store.events(task.id)
@@ -172,18 +172,19 @@ class TaskControl:
         if found.status.ended:
             raise Conflict(f"Task {task} has already ended as {found.status}.")
         if found.conversation:
-            raise UserMistake(f"{task} is a conversation; only the work of an agent goes to the background.")
+            raise UserMistake(f"{task} is a conversation; only subagents can run in the background.")
         if found.terms.background or not await self._store.send_signal(task, TaskSignal.BACKGROUND):
             return await self._watch.task(task)
         found = await self._watch.until(task, lambda now: now.terms.background, LET_GO_SECONDS)
         if not found.terms.background and not found.status.ended:
             raise UserMistake(
-                f"Nobody let go of task {task} within {LET_GO_SECONDS:.0f} s; it runs as before."
+                f"Task {task} could not be moved to the background within {LET_GO_SECONDS:.0f} s; it runs as "
+                "before."
             )
         return await self._handed_over(found)
 
     async def _handed_over(self, task: Task) -> Task:
-        """A task that was sent to the background; one that changes its process for that, once it goes on."""
+        """A task that was moved to the background; if it changes its process for that, once it runs there."""
         until = time.monotonic() + LET_GO_SECONDS
         while task.end.reason is EndReason.BACKGROUNDED and time.monotonic() < until:
             seen = self._store.changes.count
@@ -236,11 +237,11 @@ class TaskControl:
 
 
 class MessageKept(UserMistake):
-    """What was said is kept, but who should hear it does not go on with it now."""
+    """The message is kept, but its receiver cannot be resumed now."""
 
 
 class WakeInBackground(Protocol):
-    """Lets a task go on in the background, with a prompt or with what waits for it."""
+    """Resumes a task in the background, with a prompt or with the messages that wait for it."""
 
     async def __call__(self, task: str, prompt: str, *, here: bool) -> None: ...
 
@@ -263,13 +264,13 @@ class MessageSender:
         self._wake = wake
 
     async def wake(self, task: Task) -> Task:
-        """Let an agent that has ended go on with what waits for it, also when who said that ends."""
+        """Resume a task that has ended with the messages that wait for it."""
         return (await self.send(task, "", posted=True))[0]
 
     async def send(
         self, found: Task, text: str, *, here: bool = False, posted: bool = False
     ) -> tuple[Task, bool]:
-        """Say something to a task, if it is not `posted` yet; the task then, and whether it was woken."""
+        """Send a message to a task, whichever process runs it; the task as it is once it has read that."""
         until = time.monotonic() + PATIENCE
         while True:
             seen = self._store.changes.count
@@ -290,22 +291,22 @@ class MessageSender:
                     return now, False
                 if not lost or time.monotonic() > until:
                     if posted:
-                        raise MessageKept(f"{refused} What was said to task {found.id} is kept.") from None
+                        raise MessageKept(f"{refused} The message to task {found.id} is kept.") from None
                     raise
             found = now
             await self._store.changes.after(seen, LOOK_SECONDS)
 
     async def _deaf(self, task: Task) -> bool:
-        """Whether an agent has ended without having heard all that was said to it."""
+        """Whether a task has ended without having read all its messages."""
         return (
             task.status.ended and not task.conversation and bool(await self._store.unread_messages(task.id))
         )
 
     async def _held(self, task: str) -> bool:
-        """Whether somebody has taken a task to go on with it."""
+        """Whether a process has leased a task to resume it."""
         return any(each.task == task and not is_abandoned(each) for each in await self._store.owned())
 
 
 def _ended_by_itself(task: Task) -> bool:
-    """Whether a task had ended before what should cut it came."""
+    """Whether a task had ended before it could be interrupted."""
     return task.status.ended and task.status is not Status.CANCELLED

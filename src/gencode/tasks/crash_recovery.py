@@ -42,7 +42,7 @@ from gencode.tasks.queries import is_bounded
 log = logging.getLogger(__name__)
 MOST_TRIES = 5
 """So often a task may be taken and left just when it is stopped."""
-GO_ON = ". To go on with it after that: gen task resume {task} 'go on'"
+GO_ON = ". To resume it later: gen task resume {task} 'go on'"
 
 
 async def close_orphans(store: Store, owner: str, outputs: Path | None = None) -> None:
@@ -169,7 +169,7 @@ async def _cancelled(store: Store, task: str, owner: str, why: StopCause) -> boo
 
 
 async def _queued_prompt(store: Store, task: str) -> str | None:
-    """What workers are to tell a task with which they go on; None where they have nothing to do with it."""
+    """The prompt with which workers are to resume a task; None where they have nothing to do with it."""
     found = await store.dispatched(task) if isinstance(store, SharedJournal) else None
     return found.prompt if found and found.order is not None else None
 
@@ -209,7 +209,7 @@ async def _written(store: Store, lease: Lease, last: list[DurableFact]) -> bool:
 async def ending_facts(
     store: Store, task: Task, why: StopCause, status: Status, prompt: str | None = None
 ) -> list[DurableFact]:
-    """The facts that end a task: not begun yet, cut where it was, or with a `prompt` to go on and not begun.
+    """The events that end a task: never begun, interrupted, or waiting to be resumed with a `prompt`.
 
     None of one that has ended.
     """
@@ -222,7 +222,7 @@ async def ending_facts(
 
 
 async def _begun_with(store: Store, task: Task, prompt: str) -> list[DurableFact]:
-    """The facts of a run that nobody began with: what it was told is heard when the task goes on.
+    """The events of a run that never began: its prompt is read when the task is resumed.
 
     Letters are kept until they are heard anyway.
     """
@@ -246,7 +246,7 @@ def interruption(
     bounded: bool,
     status: Status = Status.INTERRUPTED,
 ) -> list[DurableFact]:
-    """The facts that end a task whose process died: its cut calls answered, then its end.
+    """The events that end a task whose process died: results for its interrupted calls, then its end.
 
     Where it has a budget, or somebody above it, the call of the model counts that may have been in flight.
     """
@@ -261,7 +261,7 @@ def interruption(
 
 
 def _in_flight(task: Task, transcript: Sequence[Message]) -> list[DurableFact]:
-    """About what a call cost that nobody heard the reply of; nothing where it was not the model's turn."""
+    """The estimated cost of a model call whose reply was lost; nothing where there was none."""
     told = task.totals.usage.input_tokens + task.totals.usage.output_tokens
     silent = task.totals.turns > 0 and not told  # it costs nothing, or nobody knows what
     waits = task.status is Status.PENDING  # for its turn, with what it hears then written down
@@ -273,7 +273,7 @@ def _in_flight(task: Task, transcript: Sequence[Message]) -> list[DurableFact]:
 
 
 def _naming(task: Task, call: ToolCall, answer: ToolResult, children: Sequence[Task]) -> ToolResult:
-    """The answer to a call that was cut, with the agents that it had sent and that nothing was heard of."""
+    """The result of an interrupted call, with its subagents that have no result yet."""
     heard = {*task.evidence.children, *task.delivered.left}
     again = call.input.get("resume")
     sent = [
@@ -283,15 +283,15 @@ def _naming(task: Task, call: ToolCall, answer: ToolResult, children: Sequence[T
     ]
     if not sent:
         return answer
-    said = [f"Task {each.id} of {each.agent} {_far(each)}" for each in sent]
+    said = [f"Task {each.id} ({each.agent}) {_far(each)}" for each in sent]
     left = Trace(left=tuple(each.id for each in sent))
     return replace(answer, text="\n".join((answer.text, *said)), trace=left)
 
 
 def _far(task: Task) -> str:
     if task.status.ended:
-        return f"ended as {task.status}: its result follows by itself."
-    return "had not ended then: what it comes to follows by itself."
+        return f"has ended ({task.status}). Its result is delivered separately."
+    return "had not ended. Its result is delivered when it ends."
 
 
 async def restore_output_file(store: Store, outputs: Path | None, task: Task) -> None:

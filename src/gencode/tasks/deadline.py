@@ -36,10 +36,7 @@ BLINK_SECONDS = 0.01
 """Who has no more of the time of others when its turn comes has not really begun."""
 LATE = "it took longer than {seconds:.4g} s; {why}"
 NOT_BEGUN = "it did not begin in time; {why}"
-SPENT = (
-    "The budget of {seconds:g} {unit} of {owner} is spent. A bigger one lets it go on: "
-    "gen task budget {task} seconds N."
-)
+SPENT = "The budget of {seconds:g} {unit} of {owner} is spent. To raise it: gen task budget {task} seconds N."
 
 
 class TimeLimit(StrEnum):
@@ -57,10 +54,10 @@ class TimeLimit(StrEnum):
 
 
 WHY: Mapping[TimeLimit, str] = {
-    TimeLimit.RUN: "max_seconds lets a run take no more",
-    TimeLimit.AGENT: "task_seconds lets a run take no more",
-    TimeLimit.PARENT: "the agent that waits for it has no more time",
-    TimeLimit.ANCESTORS: "those that it has to end with have no more time",
+    TimeLimit.RUN: "max_seconds allows no more",
+    TimeLimit.AGENT: "task_seconds allows no more",
+    TimeLimit.PARENT: "its parent has no time left",
+    TimeLimit.ANCESTORS: "the tasks above it have no time left",
 }
 
 
@@ -189,7 +186,7 @@ class Deadline:
         self._budget: Budget | None = None
 
     def when_passed(self, call: Callable[[], None]) -> None:
-        """Call this when it has passed, before anything is cut for that."""
+        """Call this when it has passed, before anything is stopped for that."""
         self._on_passed = call
 
     def when_changed(self, call: Callable[[], None] | None) -> None:
@@ -202,7 +199,7 @@ class Deadline:
             self._on_passed()
 
     def remaining(self) -> float | None:
-        """So many seconds of its own are left to the task; None where it has no limit."""
+        """The seconds that a task has left; None where it has no limit."""
         return None if self.at is None else max(self.at - time.monotonic(), 0.0)
 
     @property
@@ -243,7 +240,7 @@ class Deadline:
 
 
 def remaining(timed: TimedTask | None, find: Find) -> float | None:
-    """For how many seconds a task may go on at most; None where it has no limit.
+    """The seconds that a task has left; None where it has no limit.
 
     It ends with who waits for it, and with its conversation.
     """
@@ -371,12 +368,12 @@ class UnclaimedTimer:
         return self._lasted >= seen.most
 
     def pause(self) -> None:
-        """A look was not possible, or told nothing."""
+        """Nothing could be seen this time."""
         self._last = None
 
 
 class TimeSpent(BudgetSpent):
-    """A task has been at work for as long as its budget lets it, and nobody else has more of that."""
+    """A task has used the seconds of its budget."""
 
     def __init__(self, message: str) -> None:
         UserMistake.__init__(self, message)
@@ -388,7 +385,7 @@ class TimeSpent(BudgetSpent):
 
 
 def worked_seconds(task: Task) -> float:
-    """For how long a task was at work, in all its runs; in one that has no end up to its last fact.
+    """How long a task was running, in all its runs; in one without an end up to its last event.
 
     A clock that was put back meanwhile takes nothing from earlier runs.
     """
@@ -399,7 +396,7 @@ def worked_seconds(task: Task) -> float:
 
 
 def seconds_left(task: Task | None, budget: Budget, *, over: bool = False) -> float | None:
-    """How long a task may still be at work by its budget; None where that has no limit.
+    """How long a task may still run by its budget; None where that has no limit.
 
     All its runs count, in whatever process they were. TimeSpent when it has been at work for as long as that
     already; but one that is taken `over` in the middle of a run has a moment, in which that ends. What nobody
@@ -416,7 +413,7 @@ def seconds_left(task: Task | None, budget: Budget, *, over: bool = False) -> fl
 
 
 def spent_words(task: Task, budget: Budget | None = None) -> str:
-    """That a task was at work for all the seconds of its budget, or of this one, and the way out."""
+    """The message that a task has used the seconds of its budget, and how to raise it."""
     seconds = (budget or task.terms.budget).seconds or 0.0
     owner = "the session" if task.conversation else f"agent {task.agent}"
     unit = "second" if seconds == 1 else "seconds"

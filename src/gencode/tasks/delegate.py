@@ -104,9 +104,7 @@ class AgentDelegate:
     async def run(self, request: TaskRequest, call: ToolCall) -> Outcome:
         """Run an agent to its end and give its outcome; one in the background as it is at its start."""
         if not self._delegation.seating.may_send(self._caller):
-            raise ToolError(
-                "An agent that was sent cannot send agents itself; do the work here or report back."
-            )
+            raise ToolError("This agent cannot start subagents. Do the work here, or report back.")
         job = await (self._resumed(request) if request.resume else self._sent(request, call))
         self._look_after(job)
         if request.background or (job.task.terms.background and not request.resume):
@@ -173,7 +171,7 @@ class AgentDelegate:
         return await self._delegation.watch.author(cwd, path, sha256, self._caller.task)
 
     async def send(self, task: str, message: str) -> tuple[Outcome, Hearing]:
-        """Say something to a task: a running one hears it before its next reply, a finished one is woken.
+        """Send a message to a task: a running one reads it before its next reply, an ended one is woken.
 
         Its outcome as it is then, and when it hears it. Nobody wakes who sent them.
         """
@@ -200,19 +198,19 @@ class AgentDelegate:
                 if isinstance(refused, MessageKept):
                     raise
                 raise MessageKept(
-                    f"{refused} The message is kept, and heard when the task goes on."
+                    f"{refused} The message is kept and delivered when the task is resumed."
                 ) from None
             return self._delegation.watch.outcome(now), "heard" if now.status.ended else "soon"
 
     async def wake(self, found: Task) -> Task:
-        """Let a task of this agent that has ended go on with what was said to it; its result comes here."""
+        """Resume a subagent of this agent with the messages that wait for it; its result comes here."""
         job = await self._resumed(TaskRequest(found.agent, "", background=True, resume=found.id))
         self._look_after(job)
         self._inbox.expect(job)
         return job.task
 
     async def _wake_sibling(self, found: Task) -> Wake | None:
-        """The same for a task beside this one, as if its sender had said it: that gets the result.
+        """How to resume a sibling as if its parent had sent the message: the parent gets the result.
 
         None if it does not go on for this agent: it is none of its siblings, or was stopped, or its sender is
         at work in another process, which would neither wait for it nor stop it.
@@ -232,7 +230,7 @@ class AgentDelegate:
         return await self._delegation.questions.ask(self._caller, self._inbox, inquiries, call)
 
     async def own(self) -> Sequence[Outcome]:
-        """The tasks that this agent has sent in all its runs, oldest first."""
+        """The subagents that this agent has started in all its runs, oldest first."""
         store = self._delegation.store
         found = await with_woken_as_pending(store, await store.tasks(TaskQuery(parent=self._task)))
         return [self._delegation.watch.outcome(child) for child in found]
@@ -241,19 +239,19 @@ class AgentDelegate:
         """One of those, or the agent's own, with its transcript; UserMistake for anybody else's."""
         wanted, own = _id(task), self._caller.task
         if wanted != own and wanted not in [child.agent_id for child in await self.own()]:
-            raise UserMistake(f"There is no task {wanted} of yours.")
+            raise UserMistake(f"You have no task {wanted}.")
         found = await self._delegation.known(wanted)
         events, _ = await readable_events(self._delegation.store, wanted)
         transcript: list[dict[str, Any]] = [to_builtins(message) for message in whole_transcript(events)]
         return replace(self._delegation.watch.outcome(found), transcript=transcript)
 
     def sent(self) -> Sequence[StartedTask]:
-        """The tasks that were sent in this run, in the order they were launched."""
+        """The subagents that were started in this run, in the order they were launched."""
         children = self._children.values()
         return [child if isinstance(child, StartedTask) else as_sent(child.task) for child in children]
 
     def agents(self) -> Sequence[tuple[str, str]]:
-        """Name and description of every agent that may be sent."""
+        """Name and description of every agent that may be started."""
         return [(spec.name, spec.description) for spec in self._delegation.seating.spawnable(self._caller)]
 
     def result_cap(self, agent: str) -> int:
@@ -283,14 +281,12 @@ class AgentDelegate:
 
     async def _resumed(self, request: TaskRequest) -> RunningTask:
         if request.isolation:
-            raise UserMistake(
-                "An agent that goes on does so in the process of its sender; leave isolation out."
-            )
+            raise UserMistake("A resumed subagent runs in the process of its parent; leave isolation out.")
         task = await self._delegation.known(_id(request.resume))
         if task.parent != self._caller.task:
-            raise UserMistake(f"Task {task.id} was sent by somebody else; only its sender can go on with it.")
+            raise UserMistake(f"Task {task.id} has another parent; only that can resume it.")
         if self._delegation.seating.find(request.agent).name != task.agent:  # the gate has judged this one
-            raise UserMistake(f"Task {task.id} belongs to {task.agent}; name that as subagent_type.")
+            raise UserMistake(f"Task {task.id} belongs to {task.agent}; use that as subagent_type.")
         request = await with_checked_schema(request)
         await self._delegation.watch.check_not_woken(task)
         plan = await self._delegation.planner.plan_child_resume(task, request, self._here())

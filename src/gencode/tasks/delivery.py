@@ -46,7 +46,7 @@ from gencode.journal.store import PostedMessage, Store, TaskQuery
 from gencode.tasks.running_task import LocalTask, RunningTask
 
 if TYPE_CHECKING:
-    from gencode.sandbox.shells import Shell
+    from gencode.sandbox.shells import BackgroundShell
     from gencode.tasks.supervisor import Supervisor
 
 log = logging.getLogger(__name__)
@@ -61,24 +61,25 @@ MOST_TOGETHER = 24_000
 """So many characters of results come in one message; each gets its share, the rest is paged."""
 LEAST_EACH = 500
 STOPPED_WITH = (
-    "\nTask {task} of {agent} was stopped with it. To go on with that: "
+    "\nTask {task} ({agent}) was stopped as well. To resume it: "
     'Task(subagent_type="{agent}", prompt=…, resume="{task}").'
 )
-JUST_THEN = "Interrupted. Task {task} of {agent} ended as {status} just then: its result follows by itself."
+JUST_THEN = (
+    "Interrupted. Task {task} ({agent}) has just ended ({status}). Its result is delivered separately."
+)
 LONGEST_COMMAND = 100
 BEFORE_THE_END = 1.0
 """So many seconds before its time is up an agent stops to wait for its commands: it has answered already."""
-WAITS = "waits for its background command{s} to end, at most {seconds:.4g} s: {names}"
+WAITS = "waits up to {seconds:.4g} s for its background command{s}: {names}"
 LONGEST_LABEL = 80
 LONGEST_TASK = 500
 TELL_THE_USER = (
-    "Tell the user what came of it, in a sentence or two of your own; ids and how the work was done do not "
-    "matter to them."
+    "Tell the user the result in one or two sentences of your own. Leave out ids and how the work was done."
 )
 
 
 def undelivered(parent: Task, task: Task) -> list[Task]:
-    """A task as it was at each of its ends that its parent has still to be told, oldest first.
+    """A task as it was at each of its ends that were not delivered to its parent yet, oldest first.
 
     A task ends once for each of its runs, and its parent is told each end by itself, however often the task
     was woken before that.
@@ -103,7 +104,7 @@ def ends_owed(parent: Task, task: Task, was_given: WasGiven, *, over: bool = Tru
 
 
 def _past_ends(parent: Task, task: Task, was_given: WasGiven) -> Iterator[Task]:
-    """Its earlier ends that are told by themselves.
+    """Its earlier ends that are delivered by themselves.
 
     What it came to while it was waited for was the answer to a call, unless its parent was cut off from it.
     """
@@ -115,7 +116,7 @@ def _past_ends(parent: Task, task: Task, was_given: WasGiven) -> Iterator[Task]:
 
 
 def as_sent(parent: Task, children: Sequence[Task]) -> list[Task]:
-    """The children of a task as those in the background are told, where it was cut off from them."""
+    """The children of a task; those whose foreground call was interrupted count as background tasks."""
     return [
         in_background(each) if comes_later(parent, each.id, background=each.terms.background) else each
         for each in children
@@ -123,7 +124,7 @@ def as_sent(parent: Task, children: Sequence[Task]) -> list[Task]:
 
 
 def worth_a_turn(parent: Task, children: Sequence[Task]) -> bool:
-    """Whether anything came back to a conversation at rest that is worth a turn nobody asked for.
+    """Whether results wait for an idle conversation that are worth a turn nobody asked for.
 
     What somebody stopped is not: whoever did so knows, and the conversation is told in its next turn.
     """
@@ -138,7 +139,7 @@ def _was_stopped(task: Task) -> bool:
     return task.status is Status.CANCELLED and task.end.reason is not EndReason.PARENT_GONE
 
 
-def _no_shells() -> "Mapping[str, Shell]":
+def _no_shells() -> "Mapping[str, BackgroundShell]":
     return {}
 
 
@@ -152,15 +153,16 @@ class BackgroundCommands(Struct, frozen=True):
     An agent that has answered waits `seconds` for them, and no longer than it may still work (`remaining`).
     """
 
-    here: "Callable[[], Mapping[str, Shell]]" = _no_shells
+    here: "Callable[[], Mapping[str, BackgroundShell]]" = _no_shells
     seconds: float = 0.0
     remaining: Callable[[], float | None] = _no_limit
 
 
 class AgentInbox:
-    """What comes to one agent. `earlier` are its children from before this run, `letters` those that wait.
+    """The inbox of one agent: results of subagents, messages, and ends of background commands.
 
-    `stale` names the files that the agent had read and others have changed since.
+    `cap` limits the result of an agent, `earlier` are the children from before this run, and `stale` names
+    the files that the agent had read and others have changed since.
     """
 
     def __init__(
@@ -199,7 +201,7 @@ class AgentInbox:
         return bool(ended or (running and self._commands.seconds > 0))
 
     def put(self, letter: PostedMessage) -> None:
-        """Something was said to the agent; it hears it before its next reply, and only once."""
+        """A message came: the agent reads it before its next reply, and only once."""
         if letter.number > self._record.task.delivered.mailed:
             self._letters[letter.number] = letter
             self._news.set()
@@ -213,7 +215,7 @@ class AgentInbox:
         self._news.set()  # somebody else may have woken it while the agent waits for others
 
     def cut_off(self, call: ToolCall, job: RunningTask) -> None:
-        """A task that was waited for was to end with its sender; one that came to its own end is heard of.
+        """Record how a subagent ended whose foreground call was interrupted, and deliver its own end later.
 
         Of one that was stopped the sender reads what it said until then, and by which id it goes on.
         """
@@ -230,11 +232,11 @@ class AgentInbox:
         self.expect(job)
 
     def is_later(self, task: str) -> bool:
-        """Whether the agent was cut off from a task that it waited for, so that it comes by itself."""
+        """Whether the call that waited for a task was interrupted: its result comes separately."""
         return comes_later(self._record.task, task, background=False)
 
     def arrived(self, task: Task) -> None:
-        """A task that somebody else let go on has ended; one that goes on from here comes by itself."""
+        """A task that another process resumed has ended; one that runs here is delivered by itself."""
         job = self._jobs.get(task.id)
         if job is not None and not job.over:
             return
@@ -243,18 +245,18 @@ class AgentInbox:
         self._news.set()
 
     def next_from(self, sender: str, after: int) -> int | None:
-        """The number of the first letter of one sender with a higher one; it stays here to be taken."""
+        """The number of the first message of a sender after another one; it stays in the inbox."""
         numbers = (number for number, letter in self._letters.items() if letter.sender == sender)
         return min((number for number in numbers if number > after), default=None)
 
     async def wait_for_letter(self, sender: str, after: int) -> None:
-        """Wait until there is such a letter."""
+        """Wait until there is such a message."""
         while self.next_from(sender, after) is None:
             self._news.clear()
             await self._news.wait()
 
     def take(self) -> list[UserMessage]:
-        """Everything that has come since; it counts as taken once it is in the journal."""
+        """All that has come since; it is taken once it is in the journal."""
         ended, _ = self._untold_commands()
         if not (self._letters or self._jobs or self._earlier or ended):
             return []  # asked before every turn of every agent
@@ -273,8 +275,8 @@ class AgentInbox:
         text = "\n\n".join(texts) + changed_under(self._stale())
         return [*said, UserMessage(text, "system", delivers, ends=ends, commands=tuple(ended))]
 
-    def _untold_commands(self) -> "tuple[list[CommandRun], list[Shell]]":
-        """The background commands that have ended and were not told, and those that still run."""
+    def _untold_commands(self) -> "tuple[list[CommandRun], list[BackgroundShell]]":
+        """The background commands whose end was not delivered, and those that still run."""
         task = self._record.task
         untold = task.evidence.commands and untold_commands(task)  # asked before every turn of every agent
         if not untold:
@@ -288,7 +290,7 @@ class AgentInbox:
     def _command_text(self, command: CommandRun) -> str:
         """The end of a background command; one of an earlier process ended with that at the latest."""
         shell = self._commands.here().get(command.shell)
-        how = f"has ended. {shell.verdict}" if shell else "is gone: the process that ran it has ended."
+        how = f"has ended. {shell.verdict}" if shell else "was lost: the process that ran it has ended."
         folder = self._record.folder
         file = shell.file if shell else folder / f"{command.shell}.txt" if folder else None
         where = f" Its output is in {file}." if file else ""
@@ -326,8 +328,8 @@ class AgentInbox:
                 news.cancel()
         return True
 
-    def _waits_for(self, running: "Sequence[Shell]") -> float:
-        """Until when an agent waits for its commands alone; that it does so is told."""
+    def _waits_for(self, running: "Sequence[BackgroundShell]") -> float:
+        """The moment until which an agent waits for its commands alone; the wait is reported."""
         left, most = self._commands.remaining(), self._commands.seconds
         seconds = most if left is None else min(most, max(left - BEFORE_THE_END, 0.0))
         if seconds > 0:
@@ -343,7 +345,7 @@ class AgentInbox:
         return [*earlier, *(end for job in self._jobs.values() for end in self._untold_of(job))]
 
     def _untold_of(self, job: RunningTask) -> list[Task]:
-        """What a task that is expected has come to so far: it is told, whoever waited for it before."""
+        """The undelivered ends of a task that is expected, whoever waited for it before."""
         if not job.over and not job.task.past:
             return []
         return self._untold(in_background(job.task), over=job.over)
@@ -390,7 +392,7 @@ def spawned_result(task: Task, cap: int, rest: str) -> str:
 
 
 class Delivery:
-    """Tells agents at work here of ends that other processes have written, for as long as anybody is at work.
+    """Delivers ends that other processes have written to running agents of this process.
 
     That holds for every agent, whatever surface leads its conversation, if anybody does.
     """
@@ -432,7 +434,7 @@ def _has_sent(job: LocalTask) -> bool:
 
 
 def _deliver(parent: LocalTask, task: Task) -> None:
-    """Let an agent have an end that it was not told, if that is told by itself."""
+    """Put an undelivered end into the inbox of its parent."""
     [known], inbox = as_sent(parent.task, [task]), parent.setup.inbox
     if isinstance(inbox, AgentInbox) and undelivered(parent.task, known):
         inbox.arrived(known)

@@ -46,11 +46,11 @@ class CallExplainer:
         *,
         background: bool = False,
     ) -> Explanation:
-        """The decision for a call of whoever sits at `caller`, or of an agent that is sent from there."""
+        """The decision for a call of the `caller`, or of an agent that it would start."""
         tool, arguments = checked_text("tool", tool), checked_arguments(arguments)
         chain = caller.chain if agent is None else caller.chain.below(chain_link(agent))
         if same_name(tool) == "bash" and not isinstance(arguments.get("command"), str):
-            raise UserMistake('Bash needs the field "command" with a text: --input \'{"command": "…"}\'.')
+            raise UserMistake('Bash needs a string in the field "command": --input \'{"command": "…"}\'.')
         call = self._facts(tool, arguments, caller, chain, agent, background=background)
         found = explain(call, chain, _ceiling(chain))
         served = self._outside.get(call.tool)
@@ -124,7 +124,7 @@ def _ceiling(chain: Chain) -> tuple[str, ...]:
     if ceiling is None:
         return ()
     own = chain[-1]
-    way = "only a person can grant it, when it is sent"
+    way = "only a person can grant more, when the agent is started"
     if ceiling.mode in (Mode.PLAN, Mode.UNATTENDED):
-        way = "not even a grant lifts that"
+        way = "this cannot be lifted"
     return (f"{own.owner} is in the mode {own.mode}, but {ceiling.owner} in {ceiling.mode}: {way}.",)

@@ -21,10 +21,10 @@ from gencode.permissions.chain import narrowed, narrower
 from gencode.sessions.caller import Caller
 from gencode.tasks.task_folders import place_notice
 
-AFTERWARDS = "this is a copy that begins before they were answered"
+AFTERWARDS = "this fork begins before they were answered"
 LATER = (
-    "You are a copy of task {task} that begins after its fact {at}. Files are as they are now, with what was "
-    "changed after that, so look before you rely on what you know of them."
+    "You are a fork of task {task}, from its event {at} on. Files are as they are now, with all later "
+    "changes, so read them again before you rely on what you know of them."
 )
 
 
@@ -60,7 +60,7 @@ def fork_point(task: Task, events: Sequence[Event], fork: Fork) -> ForkPoint:
     last = events[-1].seq or 0
     at = last if fork.at is None else fork.at
     if type(at) is not int or not 1 <= at <= last:  # a program may say anything
-        raise UserMistake(f"Task {task.id} has no fact {at!r}; its facts have the numbers 1 to {last}.")
+        raise UserMistake(f"Task {task.id} has no event {at!r}; its events are numbered 1 to {last}.")
     return ForkPoint(at, away=isinstance(_place_at(events, at), WorkerCopy))
 
 
@@ -125,15 +125,15 @@ async def check_fork_begun(store: Store, task: Task) -> None:
         return
     if not any(isinstance(event.fact, TaskForked) for event in await store.events(task.id)):
         raise UserMistake(
-            f"Task {task.id} is a fork of {source} that was ended before it began, so it remembers "
-            f"nothing. Make another one: gen task fork {source}"
+            f"Task {task.id} is a fork of {source} that ended before it began, so it cannot be resumed. Fork "
+            f"again: gen task fork {source}"
         )
 
 
 def forked_memory(
     task: str, events: Sequence[Event], point: ForkPoint, here: Workspace | None, *, tree: bool = False
 ) -> TaskForked:
-    """What a fork remembers. In a folder `here` that is no copy made for it, it hears how that is.
+    """What a fork remembers; in a folder `here` that is no copy made for it, with a note about that.
 
     What a worktree of its own is, it hears later.
     """
@@ -155,7 +155,7 @@ async def remembered_facts(
         return ()
     events = await store.events(created.forked)
     if not events:
-        raise UserMistake(f"The task {created.forked} that it is a fork of was deleted meanwhile.")
+        raise UserMistake(f"It is a fork of task {created.forked}, which was deleted meanwhile.")
     cwd = Path(created.cwd)
     here = None if lodged else Workspace(cwd, cwd, Path.home())
     return (forked_memory(created.forked, events, handover.fork, here, tree=bool(created.worktree)),)

@@ -29,7 +29,7 @@ from gencode.tasks.running_task import RunningTask
 Amounts = Mapping[str, float | None]
 """A budget as a dictionary."""
 _ISOLATIONS = get_args(Isolation)
-NOT_HEARD = StopCause(EndReason.CALLER_GONE, "nobody listened any more")
+NOT_HEARD = StopCause(EndReason.CALLER_GONE, "its caller stopped listening")
 TaskAction = StopAction | Literal["steer"]
 _VERBS = (*get_args(StopAction), "steer")
 STOPPED = stop_cause("it was stopped")
@@ -49,10 +49,10 @@ class TaskOptions(TypedDict, total=False):
 
 
 def task_request(agent: str, prompt: str, options: TaskOptions, *, background: bool) -> TaskRequest:
-    """A program's words as a request; UserMistake names a word that means nothing here."""
+    """The request for a task with these options; UserMistake names an unknown one."""
     if unknown := options.keys() - TaskOptions.__annotations__:
         known = ", ".join(TaskOptions.__annotations__)
-        raise UserMistake(f"A task has no {', '.join(sorted(unknown))}; what may be said is: {known}.")
+        raise UserMistake(f"A task has no option {', '.join(sorted(unknown))}; its options are: {known}.")
     told: dict[str, Any] = {"agent": agent, "prompt": prompt, "background": background, **options}
     for name in ("agent", "prompt", "description", "model"):
         checked_text(f"{name} of a task", told.get(name, ""))
@@ -61,7 +61,7 @@ def task_request(agent: str, prompt: str, options: TaskOptions, *, background: b
     isolation = str(options.get("isolation", ""))
     if isolation not in _ISOLATIONS:
         raise UserMistake(
-            f"The isolation {isolation!r} does not exist; say 'process' or 'worktree', or leave it out."
+            f"There is no isolation {isolation!r}; use 'process' or 'worktree', or leave it out."
         )
     budget: Any = options.get("budget")
     told["budget"] = NO_BUDGET if budget is None else checked_budget(budget)
@@ -110,7 +110,7 @@ class ConversationTurn:
 
 
 class StruckTask(Outcome, frozen=True, rename="camel"):
-    """A task after a verb, and everything that the verb hit, the task itself first."""
+    """A task after it was interrupted or stopped, and all tasks that were affected, itself first."""
 
     hit: tuple[Outcome, ...] = ()
 
@@ -129,9 +129,9 @@ class TaskActions:
         self._say = say
 
     async def hits(self, task: str, verb: TaskAction) -> list[Outcome]:
-        """What a verb would hit at this moment, the task itself first."""
+        """The tasks that an action would affect at this moment, the task itself first."""
         if verb not in _VERBS:
-            raise UserMistake(f"There is no verb {verb!r}; the verbs are: {', '.join(_VERBS)}.")
+            raise UserMistake(f"There is no action {verb!r}; the actions are: {', '.join(_VERBS)}.")
         found = await self._records.find(task)
         hit = [found] if verb == "steer" else await self._reach.hits(found.id, verb)
         return await self._records.outcomes(hit)
@@ -142,21 +142,21 @@ class TaskActions:
         return await self._records.outcome_of(now), woken
 
     async def interrupt(self, task: str, message: str = "", *, why: StopCause = INTERRUPTED) -> StruckTask:
-        """Cut what a task does at this moment, and what it waits for."""
+        """Interrupt what a task does at this moment, and what it waits for."""
         said = checked_text(MESSAGE, message)
         found = await self._records.find(task)
-        return await self.struck(await self._reach.interrupt(found.id, why, said))
+        return await self.action_result(await self._reach.interrupt(found.id, why, said))
 
     async def stop(
         self, task: str, *, keep: bool = False, tree: bool = False, why: StopCause = STOPPED
     ) -> StruckTask:
-        """End a task and what it waits for: with `keep` after a last word, with `tree` all that is below."""
+        """Stop a task and what it waits for: after a last report (`keep`), or all below it (`tree`)."""
         keep, tree = checked_bool("keep", keep), checked_bool("tree", tree)
         found = await self._records.find(task)
-        return await self.struck(await self._reach.stop(found.id, why, tree=tree, report=keep))
+        return await self.action_result(await self._reach.stop(found.id, why, tree=tree, report=keep))
 
-    async def struck(self, stops: StopResult) -> StruckTask:
-        """What a verb came to, in its public shape."""
+    async def action_result(self, stops: StopResult) -> StruckTask:
+        """The result of an action in its public shape."""
         outcome = await self._records.get(stops.task)
         below = [each for each in stops.hit if each.id != stops.task.id]
         itself = (outcome,) if len(below) < len(stops.hit) else ()
@@ -209,15 +209,15 @@ class Handle:
         return await self._outcome_of(await self._live.ended())
 
     async def send(self, message: str) -> None:
-        """Say something to the task, which hears it before its next reply."""
+        """Send a message to the task, which reads it before its next reply."""
         await self._verbs.steer(self.id, message)
 
     async def interrupt(self, message: str = "") -> StruckTask:
-        """Cut what the task does at this moment; it goes on from there. Its outcome, and all that was hit."""
+        """Interrupt what the task does at this moment; it continues from there."""
         return await self._verbs.interrupt(self.id, message)
 
     async def stop(self, *, keep: bool = False, tree: bool = False) -> StruckTask:
-        """Stop the task; its outcome, and all that was hit. What it has said so far is kept.
+        """Stop the task and keep its text so far. The result names all affected tasks.
 
         With `keep` it first says in one turn what it has found; `tree` also stops what it sent to the
         background.

@@ -44,7 +44,7 @@ class ReplayedTasks(Struct, frozen=True):
 
     @property
     def same(self) -> bool:
-        """Whether the journal tells exactly what is stored."""
+        """Whether the journal yields exactly the stored state."""
         return not self.different
 
 
@@ -67,7 +67,7 @@ class TaskHistory:
         return events, str(problem or "")
 
     async def replay(self, task: str) -> Replay:
-        """Play a task and everything below it again, and look whether the journal tells the stored state."""
+        """Replay a task and its descendants, and check that the journal yields the stored state."""
         root = await self._records.find(task)
         below = await self._records.below([root])
         played = await self.played([root, *(child for children in below.values() for child in children)])
@@ -75,7 +75,7 @@ class TaskHistory:
         return Replay(played.events, played.different, played.problems, task=outcome)
 
     async def difference(self, task: str, other: str) -> "Comparison":
-        """Where two runs went apart: in what was heard, said, called and given, and in all below them."""
+        """Compare two tasks: where their transcripts, results and subagents differ."""
         from gencode.tasks.history import compare
 
         one, beside = await self._records.find(task), await self._records.find(other)
@@ -125,19 +125,23 @@ class Comparison(Struct, frozen=True, rename="camel"):
 
     @property
     def same(self) -> bool:
-        """Whether nothing differs, neither here nor below."""
+        """Whether nothing differs, neither here nor in their subagents."""
         return not self.differences and not self.facts and all(pair.same for pair in self.below)
 
 
 async def compare(records: TaskRecords, store: Store, one: Task, other: Task) -> Comparison:
-    """Two runs side by side, and whatever they sent, one by one."""
+    """Compare two runs, and their subagents one by one."""
     left, right = [_Run(each, await records.below([each])) for each in (one, other)]
 
     async def compared(task: Task, beside: Task) -> Comparison:
         said = [(await readable_events(store, each.id))[0] for each in (task, beside)]
         outcomes = [await records.outcome_of(each) for each in (task, beside)]
-        steps = left.steps(whole_transcript(said[0])), right.steps(whole_transcript(said[1]))
-        return _comparison(*steps, left.ended(outcomes[0]), right.ended(outcomes[1]))
+        return _comparison(
+            left.steps(whole_transcript(said[0])),
+            right.steps(whole_transcript(said[1])),
+            left.ended(outcomes[0]),
+            right.ended(outcomes[1]),
+        )
 
     whole = await compared(one, other)
     below: list[Pair] = []
@@ -148,8 +152,16 @@ async def compare(records: TaskRecords, store: Store, one: Task, other: Task) ->
             below.append(_only_one(task, beside))
             continue
         found = await compared(task, beside)
-        parts = (found.same_steps, found.differences, found.facts)
-        below.append(Pair(task.id, beside.id, found.same, *parts))
+        below.append(
+            Pair(
+                one=task.id,
+                other=beside.id,
+                same=found.same,
+                same_steps=found.same_steps,
+                differences=found.differences,
+                facts=found.facts,
+            )
+        )
         waiting += _pairs(left.below[task.id], right.below[beside.id])
     return replace(whole, below=tuple(below))
 
@@ -159,7 +171,7 @@ def _when(event: Event) -> tuple[str, str, int]:
 
 
 class _Step(Struct, frozen=True):
-    """Something that was heard, said, called or given, whole."""
+    """One step of a transcript: a message, a text, a call or a result."""
 
     label: str
     text: str
@@ -192,7 +204,7 @@ class _Run:
         return self._kept.setdefault(name, f"[{kind} {len(self._kept) + 1}]")
 
     def steps(self, messages: Sequence[Message]) -> list[_Step]:
-        """A transcript as what was heard, said, called and given."""
+        """A transcript as steps."""
         return [_Step(*map(self.anyones, each)) for each in _steps(messages)]
 
     def ended(self, task: Outcome) -> dict[str, str]:
@@ -250,7 +262,7 @@ def _shown(one: Sequence[_Step], other: Sequence[_Step]) -> tuple[tuple[str, ...
 
 
 def _apart(one: str, other: str) -> tuple[str, str]:
-    """Two texts that differ, cut so that one sees where."""
+    """Two texts that differ, shortened so that one sees where."""
     place = _parted(one, other)
     return _short(one, place), _short(other, place)
 

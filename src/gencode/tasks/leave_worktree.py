@@ -61,7 +61,7 @@ async def leaving(
 
 
 async def _to_its_end(work: Coroutine[Any, Any, T]) -> T:
-    """Do something to its end even when cancelled meanwhile: who is cut off has changed something as well."""
+    """Finish some work even when cancelled meanwhile: an interrupted agent has changed something as well."""
     doing = asyncio.ensure_future(work)
     while not doing.done():
         with suppress(asyncio.CancelledError):
@@ -87,9 +87,9 @@ async def _left_one(
     store: Store, job: LocalTask, host: Task, path: Path, left: _Left, doors: AsyncExitStack
 ) -> bool:
     """Leave one worktree; whether nobody else is in it, so that those around it are to be left as well."""
-    from gencode.workspaces.worktrees.worktree import alone
+    from gencode.workspaces.worktrees.worktree import worktree_lock
 
-    tree = await doors.enter_async_context(alone(path))
+    tree = await doors.enter_async_context(worktree_lock(path))
     others = await at_work(store, path, job.id)
     own = job.workplace if host.id == job.id else None
     if others:
@@ -108,12 +108,12 @@ async def _left_one(
 
 
 async def at_work(store: Store, path: Path, but: str = "") -> list[Task]:
-    """Who is at work in a worktree, or in one that was made below it, or waits for a turn to be."""
+    """The tasks that run, or wait in the queue, in a worktree or in one that was made below it."""
     return [each for each, places in await in_use(store, but) if is_used(path, places)]
 
 
 async def in_use(store: Store, but: str = "") -> list[tuple[Task, list[Path]]]:
-    """Everybody who is at work, or waits for a turn to be, with the folders of it and of all above it."""
+    """All tasks that run or wait in the queue, each with its folders and those of its ancestors."""
     held = {each.task for each in await store.owned() if not is_abandoned(each)} - {but}
     open_ones = await store.tasks(TaskQuery(statuses=(Status.PENDING, Status.RUNNING))) if held else []
     known = {each.id: each for each in open_ones}
@@ -132,9 +132,9 @@ def is_used(path: Path, places: Iterable[Path]) -> bool:
 
 def _in_worktree(job: LocalTask) -> bool:
     """Whether a job works in a worktree that was made for another."""
-    from gencode.workspaces.worktrees.worktree import path_around
+    from gencode.workspaces.worktrees.worktree import enclosing_worktree
 
-    return path_around(job.setup.workspace.cwd) is not None
+    return enclosing_worktree(job.setup.workspace.cwd) is not None
 
 
 async def _hosts(store: Store, job: LocalTask) -> list[tuple[Task, Path]]:

@@ -28,7 +28,7 @@ from gencode.tasks import process_engine
 
 log = logging.getLogger(__name__)
 
-BUSY = "Task {task} is being worked on by another process; wait for it, or stop it first."
+BUSY = "Task {task} is running in another process; wait for it, or stop it first."
 
 Tell = Callable[[Event], Awaitable[None]]
 """Hears something that is not written down."""
@@ -129,7 +129,7 @@ class LeaseRenewal:
 
     @property
     def settled(self) -> bool:
-        """Whether those of others can be judged, too: who was cut off with this one had time to renew."""
+        """Whether the leases of others can be judged: all had time to renew since the store was lost."""
         return self.well and asyncio.get_running_loop().time() - self._back >= self._seconds
 
     async def run(self) -> None:
@@ -151,7 +151,7 @@ class LeaseRenewal:
                 self._alarm.cancel()
 
     def _renewed(self, begun: float) -> None:
-        """From here on the leases run anew; a renewal that took long counts from its beginning."""
+        """The leases begin anew; a renewal that took long counts from its beginning."""
         if self._last and begun - self._last >= self._seconds * self.ENOUGH:
             self._back = begun
         self._last = begun
@@ -171,7 +171,7 @@ class Liveness(Protocol):
 
 
 class TaskLiveness:
-    """Signs of life of a task that runs in this process, as its journal tells them.
+    """Signs of life of a task that runs in this process.
 
     Who waits for an agent, an answer or its turn is not silent.
     """
@@ -319,7 +319,7 @@ class FolderLiveness:
         return [each for each in found if each.tasks]
 
     async def _tell_of(self, stalled: Sequence[Ownership]) -> None:
-        """Let it be heard of tasks that they are stalled, once for each time."""
+        """Report tasks that are stalled, once for each time."""
         new = [each for each in stalled if each.task not in self._told] if self._tell else []
         self._told = {each.task for each in stalled}
         for each in new:

@@ -38,7 +38,7 @@ NOTHING_SAID = "The prompt is empty; say what the agent should do."
 NOTHING_ASKED = "The prompt is empty; say what you want to know or have done."
 
 
-class NewTask(Struct, frozen=True, eq=False):
+class NewTaskPlan(Struct, frozen=True, eq=False):
     """A task that begins.
 
     `memory` are facts between its creation and its start: what a fork remembers. A `fork` that begins in
@@ -60,7 +60,7 @@ class NewTask(Struct, frozen=True, eq=False):
 
 
 class EarlierTask(Struct, frozen=True, eq=False):
-    """A task that is resumed, with what it is told; `takes_over`: in the place of a process that died."""
+    """An earlier task that is resumed with a prompt; `takes_over`: in the place of a process that died."""
 
     task: Task
     prompt: str = ""
@@ -81,7 +81,7 @@ class TaskPlan(Struct, frozen=True, eq=False, kw_only=True):
 
     agent: AgentSpec
     place: Caller
-    run: NewTask | EarlierTask
+    run: NewTaskPlan | EarlierTask
     limits: RunLimits = RunLimits()
     time: TimeLimits = TimeLimits()
     images: tuple[Image, ...] = ()
@@ -98,12 +98,12 @@ class TaskPlan(Struct, frozen=True, eq=False, kw_only=True):
     @property
     def task(self) -> Task | TaskCreated:
         """What is known of the task before this run."""
-        return self.run.created if isinstance(self.run, NewTask) else self.run.task
+        return self.run.created if isinstance(self.run, NewTaskPlan) else self.run.task
 
     @property
     def budget(self) -> Budget:
         """What the task may spend."""
-        if isinstance(self.run, NewTask):
+        if isinstance(self.run, NewTaskPlan):
             return self.run.created.budget
         return self.run.task.terms.budget if self.run.budget is None else self.run.budget
 
@@ -120,7 +120,7 @@ class TaskPlan(Struct, frozen=True, eq=False, kw_only=True):
 class DetachedPlan(Struct, frozen=True, eq=False):
     """One run of a task in a process that outlives this one; the `account` of a session may pay for it."""
 
-    run: NewTask | EarlierTask
+    run: NewTaskPlan | EarlierTask
     model: Model
     workspace: Workspace
     seconds: float | None
@@ -208,7 +208,7 @@ class TaskPlanner:
         return TaskPlan(
             agent=spec,
             place=place,
-            run=NewTask(created, reusable=reusable, worktree=tree),
+            run=NewTaskPlan(created, reusable=reusable, worktree=tree),
             limits=RunLimits(turns),
             time=self._time(place, budget.seconds, seconds, waited=not background),
             isolated=isolation == "process",
@@ -242,7 +242,7 @@ class TaskPlanner:
                 policies=caller.chain.bare,
                 budget=budget,
             )
-            run = NewTask(created, named)
+            run = NewTaskPlan(created, named)
         place = caller.leading(spec)
         return TaskPlan(agent=spec, place=place, run=run, limits=limits, time=time, images=said.images)
 
@@ -265,7 +265,7 @@ class TaskPlanner:
         return await self._resumed(task, request.within(spec), replace(place, depth=task.created.depth), None)
 
     async def plan_takeover(self, task: Task, handover: Handover) -> TaskPlan:
-        """A task in the place of a process that died with it; who waits for it goes on waiting."""
+        """A task in the place of a process that died with it; whoever waits for it keeps waiting."""
         background = task.terms.background or not handover.bound
         place = replace(await self.callers.for_task(task, handover.model), background=background, account="")
         request = TaskRequest("", "", max_turns=handover.max_turns, background=background)
@@ -325,7 +325,7 @@ class TaskPlanner:
     async def plan_fork(
         self, task: Task, fork: Fork, request: TaskRequest, seconds: float | None, account: str
     ) -> TaskPlan:
-        """A new task that begins with what an earlier one had said and heard, at the place of that one."""
+        """A fork of an earlier task, in the folder of that one."""
         if request.isolation == "process":
             raise UserMistake(f"A fork of task {task.id} begins in this process; leave isolation out.")
         check_prompt(request.prompt)
@@ -340,7 +340,7 @@ class TaskPlanner:
         return TaskPlan(
             agent=spec,
             place=place,
-            run=NewTask(created, memory=memory, worktree=tree, copies=task),
+            run=NewTaskPlan(created, memory=memory, worktree=tree, copies=task),
             limits=RunLimits(created.max_turns),
             time=self._time(place, created.budget.seconds, seconds, waited=False),
         )
@@ -361,7 +361,7 @@ class TaskPlanner:
             place = await self.callers.for_detached(task, request.model, here=request.here)
             policies, tree = place.policies, in_worktree(self.callers.agent_of(task), request.isolation, task)
         created = fork_created(task, request, ForkPlace(task.cwd, place.model.asked, policies))
-        run = NewTask(created, fork=point, worktree=tree, copies=task)
+        run = NewTaskPlan(created, fork=point, worktree=tree, copies=task)
         most = self._time(place, created.budget.seconds, seconds, waited=False).most
         return DetachedPlan(run, place.model, self.callers.person.workspace, most)
 
@@ -376,7 +376,7 @@ class TaskPlanner:
         plan = TaskPlan(
             agent=spec,
             place=replace(place, workspace=place.workspace.as_clone(created.clone)),
-            run=NewTask(created, memory=memory, received=handover),
+            run=NewTaskPlan(created, memory=memory, received=handover),
             limits=RunLimits(created.max_turns),
             time=handed_limits(created, handover, self._limits.task_seconds),
         )

@@ -35,7 +35,7 @@ GONE_LOOK_SECONDS = 0.02
 
 
 class WorkOrder(Struct, frozen=True):
-    """What a worker is told: its task, the folder it belongs to, and the settings that count like flags."""
+    """What the process of a task is given: the task, its folder, and settings that override others."""
 
     handover: Handover
     cwd: str
@@ -91,7 +91,7 @@ class ProcessEngine:
             async with asyncio.timeout(START_SECONDS):
                 begun = await asyncio.to_thread(_told, process, msgspec.json.encode(order))
         except TimeoutError:
-            begun = StartReply(mistake=f"it did not begin within {START_SECONDS:.0f} s")
+            begun = StartReply(mistake=f"it did not start within {START_SECONDS:.0f} s")
         finally:
             if not begun.task:
                 _kill(process)
@@ -137,7 +137,7 @@ def runs_one_task(owner: str) -> bool:
 
 
 def is_bound_process(owner: str) -> bool:
-    """Whether it is one that ends with its task, whatever else is at work in it."""
+    """Whether a process ends with its task, whatever else runs in it."""
     return BOUND in _words(owner)
 
 

@@ -64,7 +64,7 @@ async def accounts_above(store: Store, parent: str | None, account: str) -> tupl
 
 
 async def below(store: Store, task: str) -> list[Task]:
-    """Everything below a task, each after the one that sent it."""
+    """All descendants of a task, each after its parent."""
     family: dict[str, Task] = {}
     above = [task]
     while above:
@@ -137,7 +137,7 @@ async def queue_positions(store: Store, waiting: Collection[str], caps: Mapping[
 
 
 def restart_order(task: Task) -> tuple[bool, str]:
-    """A key that puts tasks that were cut in the order they had: who was at work, and then who waited."""
+    """A sort key for interrupted tasks: first those that ran, then those in the queue."""
     waited = task.run.started_at is None or task.run.queued_at > task.run.handed
     return waited, _came(task)
 

@@ -58,7 +58,7 @@ class TaskRecords:
         beginning = clean_id(checked_text(TASK, task))
         ids = await self._store.ids(beginning) if beginning else []
         if len(ids) > 1 and beginning not in ids:
-            raise Conflict(f"{task!r} is the beginning of several ids: {', '.join(ids[:MOST_NAMED])}.")
+            raise Conflict(f"{task!r} matches several ids: {', '.join(ids[:MOST_NAMED])}.")
         found = await self._store.task(beginning if beginning in ids else ids[0]) if ids else None
         if found is None:
             query = TaskQuery(cwd=str(self._cwd), conversations=True if conversation else None)
@@ -143,7 +143,9 @@ class TaskRecords:
         """Delete a task that a person asked for, with everything below it and all output files; the ids."""
         above = await self._store.task(task.parent) if task.parent else None
         if above is not None:
-            raise UserMistake(f"Task {task.id} belongs to {above.id} and is deleted together with that one.")
+            raise UserMistake(
+                f"Task {task.id} belongs to {above.id} and can only be deleted together with it."
+            )
         gone = await self._store.delete(task.id)
         for each in gone:
             with suppress(FileNotFoundError):

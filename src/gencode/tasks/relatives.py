@@ -47,23 +47,23 @@ class TaskTree:
             self._agents[task] = agent
 
     def knows(self, task: str) -> bool:
-        """Whether it was heard who asked for a task."""
+        """Whether the parent of a task is known."""
         return task in self._parents
 
     def named(self, task: str) -> str:
-        """A task as an agent is told of it: the name of its agent, and its id."""
+        """A task in a sentence: the name of its agent, and its id."""
         agent = self._agents.get(task)
         return f"{agent} (task {task})" if agent else f"task {task}"
 
     def reachable(self, task: str) -> list[str]:
-        """Its parent and the latest of its siblings, as an agent is told that may write to them."""
+        """Its parent and the latest of its siblings, for an agent that may write to them."""
         parent = self._parents.get(task)
         if parent is None:
             return []
         beside = [self.named(each) for each in self.children(parent) if each != task]
         rest = len(beside) - MOST_NAMED
         more = [f"and {rest:,} earlier ones"] if rest > 0 else []
-        return [f"{self.named(parent)}, which sent you", *beside[:MOST_NAMED], *more]
+        return [f"{self.named(parent)}, your parent", *beside[:MOST_NAMED], *more]
 
     def children(self, task: str) -> list[str]:
         """The tasks that a task asked for, the latest first."""
@@ -102,17 +102,17 @@ class TaskRelatives:
     def relation(self, target: str) -> Relation:
         """What a task or command is to the agent."""
         if target.startswith(SHELL_PREFIX):
-            return "own" if target in self._shells().of(self._task) else "foreign"
+            return "own" if target in self._shells().of_task(self._task) else "foreign"
         return self._tree.relation(self._task, target)
 
     def own(self, target: str) -> Sequence[str]:
         """The latest of its own, tasks or commands, whichever kind `target` is of."""
         if target.startswith(SHELL_PREFIX):
-            return list(self._shells().of(self._task))[::-1][:MOST_LISTED]
+            return list(self._shells().of_task(self._task))[::-1][:MOST_LISTED]
         return self._tree.children(self._task)[:MOST_LISTED]
 
     def reachable(self) -> Sequence[str]:
-        """Its parent and its latest siblings, to whom it may write if its file says so."""
+        """Its parent and the latest of its siblings, for an agent that may write to them."""
         return self._tree.reachable(self._task)
 
     async def meet(self, target: str) -> None:
@@ -121,7 +121,7 @@ class TaskRelatives:
 
 
 class TaskFamily:
-    """Learns the relatives of tasks that go on, and expects what they still have out."""
+    """Loads the relatives of resumed tasks, and follows the subagents they still wait for."""
 
     def __init__(
         self, store: Store, bus: EventBus, supervisor: Supervisor, tree: TaskTree, outputs: Path | None
@@ -144,7 +144,7 @@ class TaskFamily:
         return children
 
     async def greet(self, task: Task) -> None:
-        """Learn who sent a new task, where that was done in another process."""
+        """Load the parent of a new task, where that runs in another process."""
         if task.parent is not None and not self._tree.knows(task.parent):
             with suppress(GenCodeError):  # it is written down already, so it begins in any case
                 await self._learn_sender(task.parent)
@@ -163,7 +163,7 @@ class TaskFamily:
                 await self.learn(task)
 
     def introduced(self, setup: RunSetup, task: Task) -> RunSetup:
-        """A seat whose agent is told who it is and who sent it, if it may write to others."""
+        """The setup of an agent with a note who it is and who its parent is, if it may write to others."""
         if task.parent is None or not setup.gate.may_write:
             return setup
         words = kin_words(task.id, self._tree.named(task.parent))
@@ -174,7 +174,7 @@ class TaskFamily:
         self._tree.learn(sender, above.parent if above else None, above.agent if above else "")
 
     def take_up(self, children: Sequence[Task], inbox: AgentInbox, setup: RunSetup) -> None:
-        """Expect what earlier turns sent and still runs here, and hand out the files of it all."""
+        """Expect the background tasks that still run here, and allow the output files of all of them."""
         for child in children:
             if not child.terms.background:
                 continue
@@ -184,7 +184,7 @@ class TaskFamily:
                 inbox.expect(job)
 
     def rejoin(self, sender: Task, children: Sequence[Task], job: LocalTask) -> None:
-        """Follow the agents that a task waited for when it was cut and that are still at work elsewhere."""
+        """Follow the subagents that an interrupted task waited for and that still run in other processes."""
         for child in children:
             if child.id not in sender.delivered.left or child.status.ended or self._supervisor.find(child.id):
                 continue
@@ -195,7 +195,7 @@ class TaskFamily:
 
 
 class RejoinedTask(FollowedTask):
-    """A task whose sender died and goes on here. Who runs it is known from the journal alone."""
+    """A task that goes on after its parent died; only the journal says which process runs it."""
 
     @property
     def queued(self) -> bool:

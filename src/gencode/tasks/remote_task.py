@@ -47,18 +47,18 @@ EXIT_SECONDS = 0.01
 """A process that has written its end is gone in a moment, and nothing says when."""
 T = TypeVar("T")
 NOT_HERE = (
-    "A process of its own needs what it can open itself: a journal on disk, a model with a name and no tools "
-    "but GenCode's. Run the task in this process instead."
+    "A process of its own needs a journal on disk, a named model and only built-in tools. Run the task in "
+    "this process instead."
 )
 BEGIN_SECONDS = 10.0
 """So much longer than it may be silent a process may take to begin, since it has to be loaded first."""
-CUT_SHORT = StopCause(EndReason.PARENT_STOPPED, "whoever sent it was stopped meanwhile")
+CUT_SHORT = StopCause(EndReason.PARENT_STOPPED, "its parent was stopped meanwhile")
 Begin = Callable[[], Awaitable[EngineProcess]]
 """Starts the process that runs a task."""
 
 
 class FollowedTask(RunningTask):
-    """A task that another process runs. What is written there is heard here, too."""
+    """A task that another process runs; its events are read from the journal and published here."""
 
     def __init__(
         self, task: Task, stop: Stop, store: Store, bus: EventBus, liveness: Liveness | None = None
@@ -86,7 +86,7 @@ class FollowedTask(RunningTask):
         return now is not None and now.status.ended
 
     def tell(self, fact: PassingFact) -> None:
-        """Let something be heard that is not written down."""
+        """Publish an event that is not stored."""
         self._bus.tell(self.id, fact)
 
     async def retry(self, step: Callable[[], Awaitable[T]], note: str = WAITS) -> T:
@@ -103,7 +103,7 @@ class FollowedTask(RunningTask):
         return events
 
 
-class OpenQuestions:
+class PendingCalls:
     """The calls of a task that wait for an answer, as its facts tell: what it wants to know, and may do."""
 
     def __init__(self) -> None:
@@ -129,7 +129,7 @@ class OpenQuestions:
 
 
 class RemoteTask(FollowedTask):
-    """The sender's end of a task for which a process is started.
+    """A task for which this process has started another one, as its parent holds it.
 
     While its agent waits for an answer there, others may work in its place here.
     """
@@ -158,7 +158,7 @@ class RemoteTask(FollowedTask):
         self._begin = begin
         self._lease = lease
         self._slot = slot
-        self._unanswered = OpenQuestions()
+        self._unanswered = PendingCalls()
         self._returning: asyncio.Task[None] | None = None
         self._waits = WorkerWait(self.tell)
         self._calling_off: StopCause | None = None
@@ -274,7 +274,7 @@ class RemoteTask(FollowedTask):
             self._slot.release()
 
     def _unpark(self) -> None:
-        """Count as at work again, before those who are new; it goes on there meanwhile."""
+        """Take a slot again, before new tasks; its process runs on meanwhile."""
         if self._slot is not None and self._returning is None and not self._slot.try_acquire():
             self._returning = asyncio.get_running_loop().create_task(self._slot.take())
 
@@ -334,7 +334,7 @@ class OtherProcesses:
         return bool(getattr(self._engine, "far", False))
 
     async def bind(self, handover: Handover, stop: Stop, slot: Slot, limits: TimeLimits) -> RemoteTask:
-        """Run a task in a process that ends with this one; what happens there is heard here.
+        """Run a task in a process that ends with this one; its events are published here.
 
         Where too many agents are at work, it is written down and waits for its turn. `limits` bound its time
         once it begins.
@@ -423,7 +423,7 @@ class OtherProcesses:
                 await self._called_off(task)
 
     async def _called_off(self, task: str) -> None:
-        """Call off a task that was just given away; that goes on when it takes longer than anybody waits."""
+        """Stop a task that was just handed over; that continues when it takes longer than anybody waits."""
         await asyncio.wait(
             [self._supervisor.run_aside(self._call_off(task, CUT_SHORT))], timeout=GRACE_SECONDS
         )
@@ -437,7 +437,7 @@ class OtherProcesses:
             log.warning("task %s could not be called off: %s", task, trouble)
 
     async def detach(self, handover: Handover) -> DetachedTask:
-        """Run a task in a process that goes on without this one, once it has begun there."""
+        """Run a task in a process that outlives this one, once it has begun there."""
         process = await self._detached(handover)
         return DetachedTask(process.task, getattr(process, "begins", ""))
 
@@ -464,7 +464,7 @@ class OtherProcesses:
             async with asyncio.timeout(most):
                 return await self._engine.start(handover)
         except TimeoutError:
-            raise UserMistake(f"The process for the task did not begin within {most:.4g} s.") from None
+            raise UserMistake(f"The process for the task did not start within {most:.4g} s.") from None
 
 
 def new_handover(

@@ -35,7 +35,7 @@ from gencode.journal.store import Store, TaskQuery
 from gencode.permissions.paths import resolve
 from gencode.sessions.caller import Caller
 from gencode.tasks.queries import readable_events
-from gencode.workspaces.content_hash import Rests
+from gencode.workspaces.content_hash import ContentHasher
 
 READING = frozenset({"Read", "Grep", "Glob", "LS"})
 WITHOUT_INPUT = "TodoWrite"
@@ -50,7 +50,7 @@ _LITERAL = re.compile(r"(?:[^*?\[{\\/]*/)*")
 
 def cached_ending(task: Task) -> LoopResult:
     """The end of a task that another one is answered with."""
-    mark = f"answered from the journal: task {task.id} of {task.end.at}; nothing it rests on has changed"
+    mark = f"reused the result of task {task.id} of {task.end.at}; nothing it depends on has changed"
     return LoopResult(
         Status.COMPLETED, EndReason.FINISHED, task.result, warnings=(mark,), output=task.end.output
     )
@@ -71,7 +71,7 @@ async def find_cached(
 
 
 def _beginning_of(created: TaskCreated, request: Request, place: Caller) -> str:
-    """A hash of all that an agent is told and given at its beginning.
+    """A hash of everything that an agent is given at its beginning.
 
     Empty where that is not all: what a person allowed meanwhile counts only in this session, and a copy of a
     folder has more than one name.
@@ -90,7 +90,7 @@ async def _found(store: Store, workspace: Workspace, began: str) -> Task | None:
     )
     first = FileChange(BEGINNING, began)
     tasks = [task for task in await store.tasks(query) if task.end.inputs and task.end.inputs[0] == first]
-    now = Rests(workspace)
+    now = ContentHasher(workspace)
     for task in reversed(tasks):
         # What came from a file may claim anything, also to rest on files as they are here.
         if not task.imported and await asyncio.to_thread(_unchanged, task.end.inputs or (), now):
@@ -98,7 +98,7 @@ async def _found(store: Store, workspace: Workspace, began: str) -> Task | None:
     return None
 
 
-def _unchanged(inputs: Iterable[FileChange], now: Rests) -> bool:
+def _unchanged(inputs: Iterable[FileChange], now: ContentHasher) -> bool:
     return all(now.hash(each.path) == each.sha256 for each in inputs if each.path != BEGINNING)
 
 
@@ -117,13 +117,13 @@ def _inputs(setup: RunSetup, events: Sequence[Event], began: str) -> tuple[FileC
     if None in names:
         return None
     start = next(event.at for event in events if isinstance(event.fact, TaskStarted))
-    then = Rests(setup.workspace, unchanged_since=moment(start).timestamp())
+    then = ContentHasher(setup.workspace, unchanged_since=moment(start).timestamp())
     found = [FileChange(name, then.hash(name)) for name in dict.fromkeys(names) if name]
     return (FileChange(BEGINNING, began), *found) if all(each.sha256 for each in found) else None
 
 
 def _left_alone(setup: RunSetup, events: Sequence[Event], transcript: Sequence[Message]) -> bool:
-    """Whether a task heard nothing after its beginning, nobody was asked about it, and no call failed."""
+    """Whether a task got no message after its beginning, needed no approval, and no call failed."""
     decisions = [event.fact.decision for event in events if isinstance(event.fact, CallDecided)]
     later = transcript[beginning(transcript) :]
     return not (

@@ -43,7 +43,7 @@ def warnings_of(
 
 
 def children_warnings(sent: Sequence[StartedTask]) -> list[str]:
-    """How the agents that were sent ended, where that was not well."""
+    """Which subagents did not complete."""
     found: list[str] = []
     for child in sent:
         if not child.status.ended:
@@ -53,21 +53,29 @@ def children_warnings(sent: Sequence[StartedTask]) -> list[str]:
             why = f": {error.rstrip('.')}" if error else ""
             found.append(f"the task {child.task} of {child.agent} ended as {child.status}{why}")
     rest = len(found) - MOST_CHILDREN
-    return [*found[:MOST_CHILDREN], f"and {rest} more tasks did not end well"] if rest > 0 else found
+    return (
+        [*found[:MOST_CHILDREN], f"and {rest} more task{'' if rest == 1 else 's'} did not end well"]
+        if rest > 0
+        else found
+    )
 
 
 def shells_warnings(setup: RunSetup, task: Task) -> list[str]:
     """Which commands of a task still run although it has ended."""
     if all(command.exit is not None for command in task.evidence.commands):
         return []  # it left none in the background, and what runs commands need not even be loaded
-    running = [shell for shell in setup.shells().of(task.id).values() if not shell.over]
+    running = [shell for shell in setup.shells().of_task(task.id).values() if not shell.over]
     found = [
-        f"the command in the background `{one_line(shell.order.text, LONGEST_COMMAND)}` ({shell.id}) was "
+        f"the background command `{one_line(shell.order.text, LONGEST_COMMAND)}` ({shell.id}) was "
         "still running at the end and will be stopped when the session closes"
         for shell in running[:MOST_SHELLS]
     ]
     rest = len(running) - MOST_SHELLS
-    return [*found, f"and {rest} more commands in the background were still running"] if rest > 0 else found
+    return (
+        [*found, f"and {rest} more background command{' was' if rest == 1 else 's were'} still running"]
+        if rest > 0
+        else found
+    )
 
 
 def never_read(setup: RunSetup, transcript: Sequence[Message], task: Task, report: str) -> Iterator[str]:

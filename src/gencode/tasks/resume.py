@@ -34,8 +34,8 @@ IN_CLONE = (
 )
 _CUT = {
     Status.CANCELLED: "You were stopped",
-    Status.INTERRUPTED: "You were cut off",
-    Status.TIMED_OUT: "You were stopped, because your time was up",
+    Status.INTERRUPTED: "You were interrupted",
+    Status.TIMED_OUT: "You ran out of time",
     Status.FAILED: "Your last run failed",
 }
 _TO_ITSELF = {
@@ -119,7 +119,7 @@ class CallerFactory:
         return replace(here, model=model), kept_policies(task, here.chain[0])
 
     async def for_detached(self, task: Task, asked: str, *, here: bool) -> Caller:
-        """The place of a task that goes on in another process, which has its folder."""
+        """The caller of a task that is resumed in another process, which has its folder."""
         if self.is_far(task):
             sits = self.person
             return replace(sits, model=self._model(task, asked, sits.model))
@@ -130,7 +130,7 @@ class CallerFactory:
     async def for_task(
         self, task: Task, asked: str, *, here: bool = False, apart: bool = False, verb: str = "resume"
     ) -> Caller:
-        """Where a task goes on in this process, or in one `apart` on this machine: in its folder.
+        """The caller of a task that is resumed in this process, or in one `apart` on this machine.
 
         A clone of that counts where its folder is not on this machine, or where it is to be `here`.
         """
@@ -147,18 +147,18 @@ class CallerFactory:
         return _place(task.created.depth, sits, model, _chain_in_clone(task, spec, sits.chain), spec)
 
     async def _clone(self, task: Task, here: Workspace, *, named: bool, verb: str) -> "Clone | None":
-        """The clone that a task goes on in; None for its own folder, UserMistake for any other one."""
+        """The clone in which a task is resumed; None for its own folder, UserMistake for any other one."""
         if task.id in self._folders.prepared or task.imported or not task.cwd:
             return None
         if task.cwd == str(here.cwd):
             return None
         if is_here(task.cwd) and not named:
             raise UserMistake(_elsewhere(task, verb, far=self.is_far(task)))
-        from gencode.workspaces.transfer.checkout import NoClone, clone_at
+        from gencode.workspaces.transfer.checkout import NotAClone, clone_at
 
         try:
             return await clone_at(here.cwd, task.cwd, await self._sent_with(task))
-        except NoClone as why:
+        except NotAClone as why:
             words = _elsewhere(task, verb, far=self.is_far(task))
             raise UserMistake(f"{words} {why}".rstrip()) from None
 
@@ -172,7 +172,7 @@ class CallerFactory:
         return None
 
     def _model(self, task: Task, asked: str, usual: Model) -> Model:
-        """The model that goes on with a task: the one that is asked for, else the one it had."""
+        """The model of a resumed task: the requested one, else the one it had."""
         if usual.asked == OWN:
             return usual
         if asked:
@@ -183,7 +183,7 @@ class CallerFactory:
             return self._models.again(task.terms.model)
         except UserMistake as mistake:
             raise UserMistake(
-                f"Task {task.id} cannot go on with its model; name another. {mistake}"
+                f"Task {task.id} cannot be resumed with its model; name another one. {mistake}"
             ) from None
 
 
@@ -193,15 +193,15 @@ def is_here(folder: str) -> bool:
 
 
 def busy_error(task: str, *, waits: bool) -> Conflict:
-    """Why nobody goes on with a task now: somebody is at it, or it `waits` for its turn."""
-    does = "waits for its turn; say more to it, wait for it" if waits else "is running; wait for it"
+    """Why a task cannot be resumed now: it is running, or it `waits` in the queue."""
+    does = "is waiting in the queue; send it a message, wait for it" if waits else "is running; wait for it"
     return Conflict(f"Task {task} {does} or stop it first.")
 
 
 def resume_messages(
     task: Task, said: UserMessage, letters: Sequence[PostedMessage], events: Sequence[Event]
 ) -> list[UserMessage]:
-    """What a task hears when it goes on: why it had ended, what it is asked, and what came meanwhile.
+    """The messages of a resumed task: why it had ended, its new prompt, and what came meanwhile.
 
     Why it had ended it hears once, also where that happens again before anybody else has said anything.
     """
@@ -217,30 +217,32 @@ def resume_messages(
 
 
 def has_messages(events: Sequence[Event]) -> bool:
-    """Whether an agent was told anything in a run of its own; a copy may remember what another one heard."""
+    """Whether an agent got any message in a run of its own; a fork may remember those of another task."""
     return any(isinstance(event.fact, MessageAdded) for event in events)
 
 
 def has_unanswered_messages(task: Task, events: Sequence[Event]) -> bool:
-    """Whether an agent was told something that it has not answered, and so can go on with nothing new."""
+    """Whether an agent has messages that it did not answer, and so can be resumed without a new one."""
     transcript = transcript_of(events)
     answered = bool(transcript) and not isinstance(transcript[-1], UserMessage)
     return not task.conversation and not (answered and has_messages(events))
 
 
 def ended_notice(task: Task) -> list[UserMessage]:
-    """What an agent hears before anything else when its last run did not end by itself."""
+    """The notice for an agent whose last run was stopped, interrupted or failed."""
     if task.status not in _CUT:
         return []
     error = _TO_ITSELF.get(task.end.reason, task.end.error) if task.end.reason else task.end.error
     why = f": {error.rstrip('.')}" if error else ""
-    text = f"{_CUT[task.status]}{why}. Go on from there; calls that were cut are marked as interrupted."
+    text = (
+        f"{_CUT[task.status]}{why}. Continue from there; calls that did not finish are marked as interrupted."
+    )
     notice = SystemNotice(NoticeKind.ENDED, reason=task.end.reason)
     return [UserMessage(text, sender="system", notice=notice)]
 
 
 def trailing_notices(transcript: Sequence[Message]) -> list[UserMessage]:
-    """What an agent was told by nobody in particular, after all that it said itself and that others said."""
+    """The notices of GenCode at the end of a transcript, after all that anybody said."""
     found: list[UserMessage] = []
     for message in reversed(transcript):
         if not isinstance(message, UserMessage) or message.sender != "system":
@@ -256,7 +258,7 @@ def with_place_notice(
     here: Workspace,
     events: Sequence[Event],
 ) -> list[UserMessage]:
-    """What a task hears when it goes on, with where it is; one that was never told so is told all of it."""
+    """The messages of a resumed task with a notice about its folder, where that has changed."""
     if workplace is not None and not has_messages(events):
         return [*heard, *workplace.introduction()]
     place = workplace.change_notice() if workplace else place_notice(task.delivered.place, here)
@@ -264,7 +266,7 @@ def with_place_notice(
 
 
 def queued_start(started: TaskStarted) -> tuple[TaskQueued, tuple[TaskStarted]]:
-    """What is written of a task that has to wait for its turn to go on: at once, and when it is its turn."""
+    """The events of a resumed task that has to wait in the queue: at once, and when it begins."""
     queued = TaskQueued(started.model, started.budget, started.output_schema)
     return queued, (replace(started, budget=None, output_schema=None),)
 
@@ -289,16 +291,16 @@ def _place(depth: int, here: Caller, model: Model, chain: Chain, spec: AgentSpec
 
 
 def _elsewhere(task: Task, verb: str, *, far: bool) -> str:
-    """Why a task does not go on in this folder, and where it does."""
+    """Why a task cannot be resumed in this folder, and where it can."""
     if far:
-        does = "run the fork" if verb == "fork" else "go on with it"
+        does = "run the fork" if verb == "fork" else "resume it"
         return (
             f"The folder {task.cwd} of task {task.id} is not on this machine; let a worker {does}: "
             f"gen task {verb} {task.id} --background"
         )
     if not is_here(task.cwd):
-        return f"The folder {task.cwd} of task {task.id} is gone; make it again to go on with it."
-    return f"Task {task.id} belongs to the folder {task.cwd}; go on with it there (cwd, or --cwd)."
+        return f"The folder {task.cwd} of task {task.id} is gone; create it again to resume the task."
+    return f"Task {task.id} belongs to the folder {task.cwd}; resume it there (cwd, or --cwd)."
 
 
 def _chain(task: Task | TaskCreated, spec: AgentSpec, today: Chain, root: Root | None) -> Chain:
@@ -314,7 +316,7 @@ def _chain(task: Task | TaskCreated, spec: AgentSpec, today: Chain, root: Root |
 
 
 def _chain_in_clone(task: Task, spec: AgentSpec, today: Chain) -> Chain:
-    """What counts in this folder, and below it what counted in the other one, which can only narrow that.
+    """The policies of this folder, and below them those of the original one, which can only narrow them.
 
     Nobody has granted anything here. Permissions that were named now belong to this folder, so they lift
     nothing that the other one refuses.

@@ -61,7 +61,7 @@ class RunningTask(ABC):
 
     @abstractmethod
     def tell(self, fact: PassingFact) -> None:
-        """Let something be heard that is not written down."""
+        """Publish an event that is not stored."""
 
     @property
     @abstractmethod
@@ -70,7 +70,7 @@ class RunningTask(ABC):
 
     @property
     def interrupted(self) -> bool:
-        """Whether only its turn was cut, and nothing else was stopped with it."""
+        """Whether only its turn was interrupted, and nothing else was stopped."""
         return False
 
     @property
@@ -116,29 +116,24 @@ class RunningTask(ABC):
         return self.task
 
     async def in_foreground(self, news: "asyncio.Future[Any] | None" = None) -> bool:
-        """Wait until it has ended, is sent to the background, or `news` has come; whether it has ended."""
+        """Wait until it has ended, is moved to the background, or `news` has come; whether it has ended."""
         if self.work is None:
             return True
         sent_back = self.background_signal()
         try:
             await asyncio.wait([self.work, sent_back, news or sent_back], return_when=asyncio.FIRST_COMPLETED)
         finally:
-            self.drop_background_signal()
+            sent_back.cancel()
+            self.sent_back = None
         return self.work.done()
 
     def background_signal(self) -> "asyncio.Future[None]":
-        """Be ready to be sent to the background; what is given is done when that has happened."""
+        """A future that is done when the task is moved to the background."""
         self.sent_back = asyncio.get_running_loop().create_future()
         return self.sent_back
 
-    def drop_background_signal(self) -> None:
-        """Nobody waits any more who would have to know that the task moved to the background."""
-        if self.sent_back is not None:
-            self.sent_back.cancel()
-            self.sent_back = None
-
     def move_to_background(self) -> None:
-        """Let whoever waits for it go on without it."""
+        """Release whoever waits for it."""
         if self.sent_back is not None and not self.sent_back.done():
             self.sent_back.set_result(None)
 
@@ -167,7 +162,7 @@ class RunningTask(ABC):
         await self.halt(why)
 
     async def halt(self, why: StopCause) -> None:
-        """Stop the task and wait until it has ended, or has been cut off after the grace time."""
+        """Stop the task and wait until it has ended, or was cancelled after the grace time."""
         self.stop.stop(why)
         if self.work is not None:
             _, late = await asyncio.wait([self.work], timeout=GRACE_SECONDS)
@@ -246,11 +241,11 @@ class LocalTask(RunningTask):
 
     @property
     def interrupted(self) -> bool:
-        """Whether only its turn was cut, and nothing else was stopped with it."""
+        """Whether only its turn was interrupted, and nothing else was stopped."""
         return self.turns.stopped and not self.stop.stopped and not self.reports
 
     def tell(self, fact: PassingFact) -> None:
-        """Let something be heard that is not written down."""
+        """Publish an event that is not stored."""
         self.record.tell(fact)
 
     def begun(self) -> None:
@@ -265,7 +260,7 @@ class LocalTask(RunningTask):
             self.setup.slot.release()
 
     def change_seconds(self, budget: Budget, find: Find) -> None:
-        """Let it be at work for as long as another budget says, with its earlier runs."""
+        """Limit its seconds by another budget; its earlier runs count."""
         self.deadline.change_budget(self.task, budget, worked_seconds(self.began), find)
 
     def report(self, why: StopCause) -> None:
@@ -274,7 +269,7 @@ class LocalTask(RunningTask):
         self.turns.stop(why)
 
     def interrupt(self, why: StopCause) -> None:
-        """Cut what it does at this moment. An agent goes on from there; a conversation's turn is over.
+        """Interrupt what it does now: an agent continues from there, a conversation's turn is over.
 
         One that waits for its turn does nothing that could be cut.
         """

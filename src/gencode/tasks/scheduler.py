@@ -88,7 +88,7 @@ class RunResult(Struct, frozen=True):
 
 
 class Scheduler:
-    """Looks again and again for what is due. `tell` gets a line about everything that is missed or ends.
+    """Runs scheduled jobs when they are due. `tell` gets a line about every run that is missed or ends.
 
     What is not `mine`, because its folder is on another machine, is left to others.
     """
@@ -111,7 +111,7 @@ class Scheduler:
         self._drained = False
 
     def drain(self) -> None:
-        """Begin nothing more; what runs goes on to its end."""
+        """Start nothing more; running jobs are finished."""
         self._drained = True
 
     async def run(self) -> None:
@@ -127,7 +127,7 @@ class Scheduler:
                 await asyncio.sleep(LOOK_SECONDS)
 
     async def look(self, now: datetime) -> list[ScheduledJob]:
-        """Claim every run that is due, and report what was missed or cut off; those that are ours to run."""
+        """Claim every run that is due, and report what was missed or interrupted; the claimed ones."""
         claimed: list[ScheduledJob] = []
         for each in await self._store.schedule.due_or_running(stamp(now)):
             try:
@@ -191,7 +191,7 @@ class Scheduler:
             return
         run = f"{_named(job)}: its run of {told(moment(job.began), zone_of(job.zone))}"
         why = "its process died" if lost == "dead" else "its process died or could not reach the database"
-        text, status = f"{run} was cut off, because {why}; {_way(job)}", str(Status.INTERRUPTED)
+        text, status = f"{run} was interrupted, because {why}; {_way(job)}", str(Status.INTERRUPTED)
         if not job.last_task:
             text, status = f"{run} was missed, because {why} before it began.", "missed"
         after = replace(job, owner="", began="", last_status=status, missed=job.missed + (status == "missed"))
@@ -199,7 +199,7 @@ class Scheduler:
             self._tell(text)
 
     async def _is_gone(self, job: ScheduledJob, now: datetime) -> bool:
-        """Whether the process elsewhere that is at a run has died, as the lease of its task tells."""
+        """Whether the process that runs a job on another machine has died, by the lease of its task."""
         since = now - moment(job.began)
         if since < GRACE or since >= FORGOTTEN:
             return since >= FORGOTTEN
@@ -226,19 +226,19 @@ class Scheduler:
         return RunResult(outcome.status, outcome.result or outcome.error or "")
 
     async def _said_to_a_running_one(self, job: ScheduledJob) -> RunResult | None:
-        """A conversation that is at work hears it as a letter, before its next reply."""
+        """Send the prompt as a message to a conversation that is running."""
         found = await self._store.task(job.session)
         if found is None:
             raise UserMistake(f"There is no conversation {job.session} any more.")
         if found.status.ended:
             return None
         await self._store.post(job.session, job.prompt, "system")
-        return RunResult("told", f"The conversation {job.session} was at work and hears it.")
+        return RunResult("told", f"The conversation {job.session} is running and gets it as a message.")
 
     async def _close(self, job: ScheduledJob, run: RunResult) -> None:
         """Write down how a run ended; one that is not planned again goes when it went well."""
         went_well = run.status in (Status.COMPLETED, "told")
-        text = clip(f"{_named(job)} ended as {run.status}.\n{run.text}".strip(), LONGEST - 200)
+        text = clip(f"{_named(job)} {_ended(run.status)}.\n{run.text}".strip(), LONGEST - 200)
         try:
             await self._change(
                 job,
@@ -289,6 +289,10 @@ def _lasts(rule: Rule, allowed_now: set[tuple[str, str]]) -> bool:
     return (rule.tool, rule.pattern) in allowed_now
 
 
+def _ended(status: str) -> str:
+    return {Status.COMPLETED: "has finished", "told": "was delivered"}.get(status, f"ended as {status}")
+
+
 def _named(job: ScheduledJob) -> str:
     return f"[The scheduled job {job.id} ({job.title})]"
 
@@ -296,15 +300,15 @@ def _named(job: ScheduledJob) -> str:
 def _missed_words(job: ScheduledJob, missed: int, first: datetime) -> str:
     since = told(first, zone_of(job.zone))
     if missed == 1:
-        return f"{_named(job)}: its run of {since} was missed, because nobody was there to do it."
+        return f"{_named(job)}: its run of {since} was missed, because GenCode was not running."
     count = f"{missed:,}{' or more' if missed >= MOST_COUNTED else ''}"
-    return f"{_named(job)}: {count} runs since {since} were missed, because nobody was there to do them."
+    return f"{_named(job)}: {count} runs since {since} were missed, because GenCode was not running."
 
 
 def _way(job: ScheduledJob) -> str:
     if job.task:
-        return f"go on with: gen task resume {job.last_task} PROMPT"
-    return f"go on with: gen -p PROMPT --session {job.last_task}"
+        return f"resume it with: gen task resume {job.last_task} PROMPT"
+    return f"resume it with: gen -p PROMPT --session {job.last_task}"
 
 
 def _draft(job: ScheduledJob, text: str) -> OutgoingMessage | None:

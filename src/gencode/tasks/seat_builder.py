@@ -39,7 +39,7 @@ from gencode.sessions.caller import Caller
 
 if TYPE_CHECKING:
     from gencode.agent.hooks import Hooks
-    from gencode.sandbox.processes.command import Command, Ended
+    from gencode.sandbox.processes.command import Command, CommandOutcome
 
 SHALLOWEST = 1
 """How deep agents are nested at least: the main agent may send agents, those may not."""
@@ -48,7 +48,7 @@ MAINS_OWN = ("message", "cron", "spawn", "spawn_subagent")
 """What only the agent has that leads a conversation, whatever files of others name."""
 MEMORY = ("memory_list", "memory_read", "memory_write", "memory_append", "memory_patch")
 NOTES = (
-    "You keep notes for later tasks of yours: list and read them (memory_list, memory_read, scope `{scope}`) "
+    "You keep notes for your later tasks: list and read them (memory_list, memory_read, scope `{scope}`) "
     "before you begin, and add what will be useful again (memory_append, memory_write)."
 )
 SKILL = "Skill"
@@ -57,7 +57,7 @@ MOST_TURNS = 15
 WITHHELD = ("message", "cron", "spawn", "spawn_subagent")
 
 
-class PreloadedSkills(Protocol):
+class PreloadedText(Protocol):
     """Text for an agent, and what its receipt should warn of."""
 
     @property
@@ -70,10 +70,10 @@ class AgentSkills(Protocol):
     """Skills, as far as a seat has to know of them."""
 
     def skill_lines(self) -> str:
-        """Those an agent may choose from, a line each; empty when there are none."""
+        """The skills that an agent may choose from, a line each; empty when there are none."""
         ...
 
-    def preloaded(self, names: Sequence[str]) -> PreloadedSkills:
+    def preloaded(self, names: Sequence[str]) -> PreloadedText:
         """The text of those that an agent's file wants to have from the start."""
         ...
 
@@ -147,23 +147,23 @@ class SeatBuilder:
         return self._agents.find(agent).result_cap
 
     def spawnable(self, caller: Caller) -> Sequence[AgentSpec]:
-        """Every agent that may be sent from a place."""
+        """Every agent that a caller may start."""
         if not self.may_send(caller):
             return ()
         named = None if caller.sends is None else {same_name(name) for name in caller.sends}
         return [spec for spec in self._agents.spawnable() if named is None or same_name(spec.name) in named]
 
     def may_send(self, caller: Caller) -> bool:
-        """Whether agents may be sent from a place: it is not too deep, and its agent's file names some."""
+        """Whether a caller may start subagents: it is not too deep, and its agent's file names some."""
         return caller.depth < self._customs.depth and (caller.depth == 0 or bool(caller.sends))
 
     def agent_kind(self, name: str) -> AgentKind:
-        """Whether an agent is a built-in one that only reads, and so may be sent without a question."""
+        """Whether an agent is a built-in one that only reads, and so needs no approval to be started."""
         spec = self._known(name)
         return "builtin-reader" if spec and spec.builtin and spec.mode is Mode.PLAN else "other"
 
     def agent_mode(self, name: str) -> Mode | None:
-        """The mode of an agent's file; None where it has none and takes its sender's."""
+        """The mode of an agent's file; None where it takes that of its parent."""
         spec = self._known(name)
         return spec.mode if spec else None
 
@@ -219,16 +219,16 @@ class SeatBuilder:
         missing = self._toolbox.missing(spec.tools)
         if outside is not None:
             missing = [name for name in missing if not name.startswith(SERVERS)]
-        warnings = [f"the tool {name} is not there" for name in missing] + list(caller.model.warnings)
+        warnings = [f"the tool {name} is not available" for name in missing] + list(caller.model.warnings)
         lost = [name for name in had if name not in self._toolbox and name not in missing]
-        warnings += [f"the tool {name}, which it had before, is not there any more" for name in lost]
+        warnings += [f"the tool {name}, which it had before, is no longer available" for name in lost]
         warnings += self._withheld(spec, caller)
         warnings += [earlier_version(spec.outdated)] if spec.outdated else []
         warnings += self._preloaded(spec)[1]
         warnings += outside.warnings(spec) if outside is not None else ()
         warnings += _odd_hooks(spec)
         if self._unpriced(spec, caller.model.name):
-            warnings.append(f"its limit of ${spec.budget.usd:g} does not count. {NO_PRICE}")
+            warnings.append(f"its limit of ${spec.budget.usd:g} does not apply. {NO_PRICE}")
         warnings += [note.text for note in caller.notes()]
         return TaskStarted(caller.model.name, system, tuple(toolbox), tuple(warnings))
 
@@ -327,8 +327,8 @@ class SeatBuilder:
         run = partial(self._enclosed, caller)
         return hooks_for(around, run, (*own, *everybodys))
 
-    async def _enclosed(self, caller: Caller, command: "Command") -> "Ended":
-        return await caller.session.shells.all().enclosed(command, caller.workspace)
+    async def _enclosed(self, caller: Caller, command: "Command") -> "CommandOutcome":
+        return await caller.session.shells.all().run_enclosed(command, caller.workspace)
 
     def _skill_lines(self) -> str:
         return self._customs.skills.skill_lines() if self._customs.skills else ""
@@ -353,10 +353,10 @@ class SeatBuilder:
         if not names:
             return []
         what = f"tool {names[0]} is" if len(names) == 1 else f"tools {', '.join(names)} are"
-        deeper = f"for those that its file names, max_depth = {caller.depth + 1} is needed where it runs"
-        deepest = f"agents are nested {DEEPEST} deep at most"
+        deeper = f"to start the agents that its file names, set max_depth = {caller.depth + 1}"
+        deepest = f"agents can be nested at most {DEEPEST} deep"
         why = f"; {deepest if caller.depth >= DEEPEST else deeper}" if spec.sends else ""
-        return [f"the {what} not given to an agent that was sent{why}"]
+        return [f"the {what} not available to a subagent{why}"]
 
     def _known(self, name: str) -> AgentSpec | None:
         try:
@@ -412,7 +412,7 @@ def output_schema_at(events: Sequence[Event], at: int) -> Form:
 
 
 async def checked_schema(schema: Form) -> Form:
-    """The same schema; UserMistake for what is none. Others go on while that is found out."""
+    """The same schema; UserMistake for an invalid one. It is checked in a thread."""
     if schema is None:
         return None
     from gencode.agent.output_schema import aside, check_schema

@@ -37,16 +37,19 @@ from gencode.tasks.start import TaskStarter
 from gencode.tasks.task_budgets import TaskBudgets
 
 COME_BACK = UserMessage(
-    "Work that you sent to the background has ended. Tell the user what came of it.",
+    "Background work has finished. Tell the user the result.",
     sender="system",
     notice=SystemNotice(NoticeKind.RESULTS),
 )
 MOST_LED = 1_000
 """So many conversations are remembered; in older ones what was said yes to for all of one is asked again."""
-BLIND = "The model {model} takes no pictures, so nothing was sent; choose one that does, or say it in words."
+BLIND = (
+    "The model {model} does not accept images, so nothing was sent. Choose another model, or describe the "
+    "image."
+)
 OWN_FORM = (
-    "{session} is a conversation: its answers have the form that the file of the agent says that leads it "
-    "(output-schema); leave the schema out."
+    "{session} is a conversation; its answers follow the output-schema of the agent that leads it. Leave the "
+    "schema out."
 )
 Prompt = str | UserMessage
 """What a person says, alone or with the pictures that go with it."""
@@ -104,7 +107,7 @@ class TaskService:
         if found.conversation and request.output_schema is not None:
             raise UserMistake(OWN_FORM.format(session=found.id))
         if found.conversation:
-            raise UserMistake(f"{found.id} is a conversation; go on with it: gen -p --session {found.id}")
+            raise UserMistake(f"{found.id} is a conversation; resume it with: gen -p --session {found.id}")
         await self._watch.check_not_woken(found)
         return await self._resumed(found, request)
 
@@ -135,7 +138,7 @@ class TaskService:
         return ""
 
     async def fork(self, task: str, fork: Fork, request: TaskRequest) -> LocalTask:
-        """Begin a new task with what an earlier one had said and heard."""
+        """Start a fork of an earlier task."""
         found = await self._forkable(task)
         _, request = await self._forms(found, fork, request)  # what is not there costs nothing
         request = fork.bounding(request, found)
@@ -174,13 +177,13 @@ class TaskService:
         found = await self._records.find(task)
         if found.conversation:
             raise UserMistake(
-                f"{found.id} is a conversation; only the task of an agent can be forked. Fork one of its "
-                f"agents (gen task list), or go on with it: gen -p --session {found.id}"
+                f"{found.id} is a conversation, and only tasks of subagents can be forked. Fork one of its "
+                f"subagents (gen task list), or resume it with: gen -p --session {found.id}"
             )
         return found
 
     async def send(self, task: str, text: str, *, here: bool = False) -> tuple[Task, bool]:
-        """Say something to a task; one of an agent that has ended goes on with it, in the background.
+        """Send a message to a task; a subagent that has ended is resumed with it, in the background.
 
         That is in a process of its own where there can be others, unless it should be `here`.
 
@@ -192,7 +195,7 @@ class TaskService:
         return await self._messages.send(found, text, here=here)
 
     async def wake(self, task: Task) -> Task:
-        """Let an agent that has ended go on with the messages that wait for it."""
+        """Resume a task that has ended with the messages that wait for it."""
         return await self._messages.wake(task)
 
     async def _wake(self, task: str, prompt: str, *, here: bool) -> None:
@@ -204,7 +207,7 @@ class TaskService:
             await self.resume(task, request)
 
     async def detach(self, request: TaskRequest) -> str:
-        """Start one subagent, or go on with an earlier one, in a process that outlives this one; its id."""
+        """Start a subagent, or resume an earlier one, in a process that outlives this one; its id."""
         check_turns(request.max_turns)
         with elsewhere(far=self._processes.far):
             if request.resume:
@@ -222,7 +225,7 @@ class TaskService:
             return (await self._starter.detach(plan.detached)).id
 
     async def take_on(self, handover: Handover) -> RunningTask:
-        """Start what another process handed over to this one, or go on where a third one died with it."""
+        """Start a task that another process handed over, or resume it where a third one died with it."""
         known = handover.seen or (await self._store.task(handover.task) if handover.task else None)
         # One that was to go on is pending once somebody has written down what it was told.
         told = known is not None and known.status is Status.PENDING and handover.created is None
@@ -232,7 +235,8 @@ class TaskService:
             plan = await self._planner.plan_received(handover.created, handover)
             return await self._starter.start(plan)
         request = TaskRequest(
-            *("", handover.prompt),
+            agent="",
+            prompt=handover.prompt,
             model=handover.model,
             max_turns=handover.max_turns,
             background=True,
@@ -278,7 +282,7 @@ class TaskService:
         return job
 
     async def hear(self, spec: AgentSpec, session: str, said: UserMessage | None = None) -> LocalTask | None:
-        """Start a turn in which a conversation at rest hears what came back to it, or was `said` to it.
+        """Start a turn of an idle conversation with the results that wait for it, or with a message.
 
         None when nothing waits that is worth a turn; `MessageKept` when its budget is spent.
         """
@@ -291,13 +295,13 @@ class TaskService:
         try:
             return await self.turn(spec, said or "", found.id)
         except BudgetSpent as spent:
-            raise MessageKept(f"{spent} What the conversation has not heard yet is kept.") from None
+            raise MessageKept(f"{spent} Results that were not delivered yet are kept.") from None
 
     def commands_ended(self, task: Task) -> bool:
-        """Whether a background command of a task at rest has ended here, of which it was not told."""
+        """Whether a background command of an idle task has ended here and that was not delivered."""
         if not (untold := untold_commands(task)):
             return False
-        here = self._session.shells.all().of(task.id)
+        here = self._session.shells.all().of_task(task.id)
         return any(each.shell in here and here[each.shell].over for each in untold)
 
     @property
@@ -366,7 +370,7 @@ class TaskService:
         return await self._budgets.current(task)
 
     async def compact(self, spec: AgentSpec, session: str, why: str = "a person asked for it") -> bool:
-        """Sum up a conversation at rest that this agent leads; False when there is nothing to leave out."""
+        """Compact an idle conversation that this agent leads; False when there is nothing to leave out."""
         found = await self._records.find(session)
         run = EarlierTask(found)
         plan = TaskPlan(agent=spec, place=self._session.leader(spec).leading(spec), run=run)

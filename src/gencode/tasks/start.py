@@ -35,7 +35,7 @@ from gencode.tasks.deadline import remaining
 from gencode.tasks.delegate import AgentDelegate, Delegation
 from gencode.tasks.delivery import AgentInbox, BackgroundCommands, as_sent
 from gencode.tasks.liveness import TaskLiveness, is_abandoned, lease_task, ownership_of
-from gencode.tasks.plan import DetachedPlan, EarlierTask, NewTask, TaskPlan, check_prompt
+from gencode.tasks.plan import DetachedPlan, EarlierTask, NewTaskPlan, TaskPlan, check_prompt
 from gencode.tasks.queries import accounts_above, is_bounded
 from gencode.tasks.relatives import TaskFamily, TaskRelatives, TaskTree
 from gencode.tasks.remote_task import DetachedTask, OtherProcesses, new_handover
@@ -113,7 +113,7 @@ class TaskStarter:
             return await self._begin(plan, run)
 
     async def detach(self, plan: DetachedPlan) -> DetachedTask:
-        """Let a task run in a process that goes on when this one ends, once it has begun there."""
+        """Start a task in a process that outlives this one; returns once it has begun there."""
         run = plan.run
         if isinstance(run, EarlierTask):
             handover = Handover(
@@ -165,8 +165,8 @@ class TaskStarter:
                 return
         self._seating.check_model(model.name)
 
-    async def _begin(self, plan: TaskPlan, run: NewTask) -> LocalTask:
-        """A new task: its creation, its start and what it is told are written as one, and then heard of.
+    async def _begin(self, plan: TaskPlan, run: NewTaskPlan) -> LocalTask:
+        """Start a new task: its creation, its start and its first messages are written in one transaction.
 
         Where too many agents are at work, only its creation is; the rest is written when it is its turn.
         """
@@ -218,7 +218,7 @@ class TaskStarter:
         return self._supervisor.start(job)
 
     async def _created(
-        self, run: NewTask, then: Sequence[DurableFact], account: str
+        self, run: NewTaskPlan, then: Sequence[DurableFact], account: str
     ) -> tuple[Lease, list[Event]]:
         """The lease of a new task and its first facts; another process may have written it down already.
 
@@ -261,7 +261,7 @@ class TaskStarter:
             return await self._taken(lease, plan, run)
         except CorruptFact as corrupt:
             raise UserMistake(
-                f"Task {task} cannot be resumed: {corrupt} Nothing was changed; gen task show {task} has "
+                f"Task {task} cannot be resumed: {corrupt} Nothing was changed; gen task show {task} prints "
                 "what can be read of it."
             ) from None
 
@@ -398,7 +398,7 @@ class TaskStarter:
 
     @asynccontextmanager
     async def _limited(self, task: str, budget: Budget | None) -> AsyncGenerator[None, None]:
-        """Bound a task by another budget, unless it does not go on in this block."""
+        """Apply another budget to a task; undone where it is not resumed in this block."""
         ledger = self._store.ledger
         before = await ledger.balance(task) if budget is not None else None
         had = before.budget if before is not None else NO_BUDGET
@@ -417,7 +417,7 @@ class TaskStarter:
     async def _cut_off(
         self, record: Recorder, children: Sequence[Task], *, at_once: bool
     ) -> tuple[list[Event], Task]:
-        """The facts of a task and the task they lead to, after the end of a run that was cut.
+        """The events of a task and its state, after the end of a run that was interrupted.
 
         That is written at once, or else together with the new beginning, so that nobody sees it ended.
         """
@@ -438,7 +438,7 @@ class TaskStarter:
         return events, task
 
     def _slot(self, task: Task | TaskCreated, place: Caller) -> Slot | None:
-        """The right to be at work; who talks with a person needs none."""
+        """A slot in the work queue; a conversation needs none."""
         if task.conversation:
             return None
         return self._supervisor.slots.slot("", task.parent or "", place.model.name)
@@ -479,7 +479,7 @@ class TaskStarter:
             outputs=self._outputs,
             stale=lambda: setup.seen.stale(cwd),
             commands=BackgroundCommands(
-                lambda: setup.shells().of(task),
+                lambda: setup.shells().of_task(task),
                 self._command_seconds if waits is None else waits,
                 lambda: remaining(self._supervisor.find(task), self._supervisor.find),
             ),
@@ -506,7 +506,7 @@ class TaskStarter:
 
 
 def _first_messages(plan: TaskPlan, created: TaskCreated) -> list[UserMessage]:
-    """What a new task is told before anything else."""
+    """The first messages of a new task."""
     spec = plan.agent
     first = [UserMessage(spec.initial_prompt)] if created.conversation and spec.initial_prompt else []
     place = plan.workplace.introduction() if plan.workplace else ()

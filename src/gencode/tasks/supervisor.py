@@ -45,14 +45,14 @@ REPORT_SECONDS = 60.0
 """So long an agent that was stopped may take to say what it has found."""
 
 ELSEWHERE = stop_cause("it was stopped from another process")
-INTERRUPTED = StopCause(EndReason.INTERRUPTED, "a person interrupted it")
+INTERRUPTED = StopCause(EndReason.INTERRUPTED, "the user interrupted it")
 LOST = StopCause(EndReason.LEASE_LOST, "another process has it now")
 CLOSING = StopCause(EndReason.CLOSING, "the program is closing")
 REPORT = (
     "You were stopped: {why}. No tool can be called any more. Say now what you have found and done so far, "
     "and what is still open."
 )
-NO_REPORT = "it was stopped and could not say any more what it had: {why}"
+NO_REPORT = "it was stopped and could not report what it had: {why}"
 
 
 class Supervisor:
@@ -167,7 +167,7 @@ class Supervisor:
             await self._close(job, ending)
 
     async def _wait_for_turn(self, job: LocalTask) -> None:
-        """Wait until another agent may be at work, and write that this one is."""
+        """Wait for a slot in the work queue, and write that the task begins."""
         if job.first:
             if job.setup.slot is not None:
                 with job.turns.interruptible(), job.record.parked():
@@ -204,7 +204,7 @@ class Supervisor:
                 log.info("task %s failed: %s", job.id, words, exc_info=bug)
                 return LoopResult(Status.FAILED, EndReason.EXTENSION_ERROR, error=words)
             log.exception("task %s failed by a bug", job.id)
-            fault = f"a fault in GenCode: {type(bug).__name__}; the log has the details"
+            fault = f"a bug in GenCode: {type(bug).__name__}; the log has the details"
             return LoopResult(Status.FAILED, EndReason.BUG, error=fault)
 
     async def _reported(self, job: LocalTask, why: StopCause) -> LoopResult:
@@ -225,12 +225,13 @@ class Supervisor:
         return ending
 
     async def _close(self, job: LocalTask, ending: LoopResult) -> None:
-        """Answer the calls that were cut and write the end, in one transaction."""
+        """Write results for interrupted calls and the end, in one transaction."""
         facts: list[DurableFact] = []
         if job.record.open_calls:
             why = ending.error or "the agent ended before it was answered"
-            known = job.record.answers, job.record.remarks
-            facts.append(MessageAdded(interrupted(job.record.open_calls, why, *known)))
+            record = job.record
+            answers = interrupted(record.open_calls, why, record.answers, record.remarks)
+            facts.append(MessageAdded(answers))
         task = job.record.task
         said = bool(ending.text.strip())
         report, changes = (ending.text, ()) if said else (task.report.text, task.report.changes)
@@ -289,7 +290,7 @@ class Supervisor:
                     log.warning("the silence of task %s could not be noted: %s", live.id, trouble)
 
     def _tell_places(self) -> None:
-        """Let the places in the queue be heard that have changed."""
+        """Publish the queue positions that have changed."""
         waiting = [task for task in self.slots.waiting() if task in self._jobs and self._jobs[task].queued]
         places = {task: place for place, task in enumerate(waiting, start=1)}
         for task, place in places.items():
@@ -320,7 +321,7 @@ class Supervisor:
             await job.record.commit(BudgetSet(budget))
 
     async def move_to_background(self, job: LocalTask) -> None:
-        """Let whoever waits for a job go on without it; from now on it is one in the background."""
+        """Move a task to the background: whoever waits for it is released."""
         await job.record.commit(TaskBackgrounded())
         job.setup.gate.approvals.move_to_background()
         job.move_to_background()

@@ -23,7 +23,7 @@ from gencode.journal.store import Store
 from gencode.tasks.deadline import seconds_left
 from gencode.tasks.queries import current_budget, spent_by, tasks_above
 
-GO_ON = "A bigger one lets it go on: gen task budget {task} {kind} N."
+GO_ON = "To raise it: gen task budget {task} {kind} N."
 RAISE = "To raise that one: gen task budget {task} {kind} N."
 MOST_WRITTEN = 1_000
 """Of so many sessions it is known whether another budget was named elsewhere."""
@@ -49,7 +49,7 @@ class TaskBudgets:
         """What the account of this session is limited to in the ledger."""
 
     async def limit_session(self, budget: Budget) -> None:
-        """Let conversations, and all other work, spend so much from now on; what they spent counts."""
+        """Set the budget of conversations and all other work of this session; what they spent counts."""
         check_budget(budget)
         self.budget = budget
         self._set, self._usual = True, NO_BUDGET
@@ -84,7 +84,7 @@ class TaskBudgets:
         return replace(kept, **{name: amount for name, amount in kinds if amount is not None})
 
     def keep(self, session: str, budget: Budget) -> None:
-        """What counts for a conversation from now on, until another budget is named for it elsewhere."""
+        """Remember the budget of a conversation, until another one is set for it elsewhere."""
         self._written.setdefault(session, budget)
         if len(self._written) > MOST_WRITTEN:
             del self._written[next(iter(self._written))]

@@ -33,16 +33,16 @@ from gencode.journal.store import Store
 from gencode.workspaces.restore_worktree import LAST
 
 if TYPE_CHECKING:
-    from gencode.workspaces.restore_worktree import Told
-    from gencode.workspaces.worktrees.agent_work import Work
-    from gencode.workspaces.worktrees.leftovers import Leftover
+    from gencode.workspaces.restore_worktree import WorktreeNotice
+    from gencode.workspaces.worktrees.agent_work import WorktreeResult
+    from gencode.workspaces.worktrees.leftovers import LeftoverWorktree
     from gencode.workspaces.worktrees.worktree import Worktree
 
-NO_HOME = "A worktree needs a folder of GenCode's own, and there is none here; leave isolation out."
+NO_HOME = "There is no folder in which GenCode could create a worktree; leave isolation out."
 THERE = (
-    "You work in a git worktree of your own, {cwd}, on the branch {branch}, which was made from {begun}. "
+    "You work in a git worktree of your own, {cwd}, on the branch {branch}, which was created from {begun}. "
     "What you change in it, committed or not, is on that branch only until somebody merges it. You need not "
-    "commit it: that is done when you end, and a sandbox may keep you from it before."
+    "commit: that is done when you end, and a sandbox may prevent it before."
 )
 _PLACES: dict[type, str] = {WorktreePlace: "worktree", WorkerCopy: "copy", ClonePlace: "clone"}
 
@@ -62,7 +62,9 @@ class TaskFolder:
     shared = True
     """Whether agents that this one sent may be at work in it as well, also when this one has ended."""
 
-    def __init__(self, tree: "Worktree", *, fresh: bool = False, anew: "Told | None" = None) -> None:
+    def __init__(
+        self, tree: "Worktree", *, fresh: bool = False, anew: "WorktreeNotice | None" = None
+    ) -> None:
         self._tree = tree
         self._fresh = fresh
         self._anew = anew
@@ -90,7 +92,7 @@ class TaskFolder:
         return [place_told(text, self._place)]
 
     def change_notice(self) -> list[UserMessage]:
-        """What an agent should know before it goes on: that it is not in the worktree it had."""
+        """The notice for a resumed agent that is not in the worktree it had."""
         return [place_told(self._anew.agent, self._place)] if self._anew else []
 
     @property
@@ -109,18 +111,18 @@ class TaskFolder:
 
     async def discard(self) -> None:
         """Remove it, where it was made for an agent that did not begin after all."""
-        from gencode.workspaces.worktrees.agent_work import result
+        from gencode.workspaces.worktrees.agent_work import commit_work
 
         if self._fresh:
             with suppress(GenCodeError):
-                await result(self._tree)
+                await commit_work(self._tree)
 
     async def summary(self) -> FolderSummary:
         """What the agent changed, committed on its branch, and how that can be taken over."""
-        from gencode.workspaces.worktrees.agent_work import result
+        from gencode.workspaces.worktrees.agent_work import commit_work
 
         try:
-            work = await result(self._tree)
+            work = await commit_work(self._tree)
         except GenCodeError as trouble:
             return FolderSummary(notes=(f"its worktree {self.path} is kept as it is: {trouble}",))
         return FolderSummary(worktree_changes(self._tree, work), (*self._tree.notes, *work.notes))
@@ -135,12 +137,16 @@ class TaskFolders:
         self.prepared: dict[str, TaskFolder] = {}
         """Those that were prepared for tasks which are about to begin here."""
 
+    def prepare(self, task: str, folder: TaskFolder) -> None:
+        """A folder that was made for a task which is about to begin here."""
+        self.prepared[task] = folder
+
     async def create(self, workspace: Workspace, source: Task | None = None) -> TaskFolder:
         """A worktree for a new agent, called as its task will be; UserMistake where there can be none.
 
         That of a fork begins with what the `source` has changed, where that is known.
         """
-        from gencode.workspaces.worktrees.create import make
+        from gencode.workspaces.worktrees.create import create_worktree
 
         if self.home is None:
             raise UserMistake(NO_HOME)
@@ -148,11 +154,11 @@ class TaskFolders:
         while await self._store.ids(name):
             name = new_id()
         if source is None:
-            return TaskFolder(await make(workspace, self.home, name), fresh=True)
-        from gencode.workspaces.restore_worktree import copied, ground_of
+            return TaskFolder(await create_worktree(workspace, self.home, name), fresh=True)
+        from gencode.workspaces.restore_worktree import find_latest_work, fork_worktree
 
-        ground = await ground_of(self._store, source)
-        return TaskFolder(await copied(ground, workspace, self.home, name), fresh=True)
+        ground = await find_latest_work(self._store, source)
+        return TaskFolder(await fork_worktree(ground, workspace, self.home, name), fresh=True)
 
     @asynccontextmanager
     async def for_other_process(
@@ -179,30 +185,30 @@ class TaskFolders:
         """The worktree that another process has made for a task that begins here, if there is one."""
         if task or not created.worktree:
             return self.prepared.get(task)
-        from gencode.workspaces.worktrees.worktree import tree_there
+        from gencode.workspaces.worktrees.worktree import existing_worktree
 
-        tree = tree_there(Path(created.worktree))
+        tree = existing_worktree(Path(created.worktree))
         if tree is None:
             raise UserMistake(f"The worktree {created.worktree} that was made for the task is gone.")
         return TaskFolder(tree)
 
     @asynccontextmanager
     async def locked(self, task: Task) -> AsyncGenerator[None]:
-        """While nobody who ends in the worktree that a task is about to go on in can remove that."""
-        from gencode.workspaces.worktrees.worktree import alone, path_around
+        """Lock the worktree of a task that is about to be resumed, so that nobody removes it."""
+        from gencode.workspaces.worktrees.worktree import enclosing_worktree, worktree_lock
 
         folder = task.created.worktree or task.cwd
-        path = path_around(Path(folder)) if folder else None
+        path = enclosing_worktree(Path(folder)) if folder else None
         if path is None:
             yield
             return
-        async with alone(path) as tree:
+        async with worktree_lock(path) as tree:
             if tree is None and not task.created.worktree:
                 raise UserMistake(f"The folder {task.cwd} of task {task.id} was a worktree, and is gone.")
             yield
 
     async def restored(self, task: Task, workspace: Workspace) -> TaskFolder | None:
-        """The worktree for a task that goes on, if it has one, with its newest work as far as that is known.
+        """The worktree of a resumed task, if it has one, with its newest work as far as that is known.
 
         One that is gone is made anew.
         """
@@ -210,9 +216,9 @@ class TaskFolders:
             return self.prepared.get(task.id)
         if self.home is None:
             raise UserMistake(NO_HOME)
-        from gencode.workspaces.restore_worktree import ground_of, stand
+        from gencode.workspaces.restore_worktree import find_latest_work, restore_worktree
 
-        found = await stand(await ground_of(self._store, task), workspace, self.home)
+        found = await restore_worktree(await find_latest_work(self._store, task), workspace, self.home)
         return TaskFolder(found.tree, fresh=found.fresh, anew=found.told)
 
 
@@ -238,7 +244,7 @@ def has_own_folder(task: Task) -> bool:
     return bool(task.created.worktree) or task.created.isolated
 
 
-def worktree_changes(tree: "Worktree", work: "Work") -> WorktreeChanges:
+def worktree_changes(tree: "Worktree", work: "WorktreeResult") -> WorktreeChanges:
     """What the agents in a worktree have changed."""
     if not work.kept:
         return WorktreeChanges("removed")
@@ -266,17 +272,17 @@ async def current_result(task: Task, store: Store | None = None) -> str:
     With a `store`, it is also known whether those that it sent are still at work there.
     """
     from gencode.tasks.leave_worktree import at_work
-    from gencode.workspaces.worktrees.leftovers import looked_at
-    from gencode.workspaces.worktrees.worktree import recorded
+    from gencode.workspaces.worktrees.leftovers import inspect_worktree
+    from gencode.workspaces.worktrees.worktree import read_record
 
-    tree = recorded(Path(task.created.worktree))
+    tree = read_record(Path(task.created.worktree))
     if tree is None or not task.status.ended:
         return task.result
     offered = any(offers(each, tree.branch) for each in task.report.changes)
     in_use = any(map(is_in_use, task.report.changes))
     if in_use and (store is None or await at_work(store, tree.path, task.id)):
         return task.result
-    left = await looked_at(tree.path)
+    left = await inspect_worktree(tree.path)
     untold = in_use or task.status is Status.INTERRUPTED
     cut = left is not None and untold and (left.changed or left.dirty)
     if not cut and not in_use and (not offered or (left is not None and not (left.merged or left.settled))):
@@ -286,34 +292,36 @@ async def current_result(task: Task, store: Store | None = None) -> str:
     )
     if left is not None and cut:
         return f"{kept.rstrip()}\n\n{_found(left)}".lstrip()
-    where = f"Its worktree and its branch {tree.branch} are gone by now"
+    where = f"Its worktree and its branch {tree.branch} were removed"
     if left is not None:
-        where = f"All of it is in {tree.repository} by now{_but(left)}"
+        where = f"All its changes are in {tree.repository} now{_but(left)}"
     return f"{kept.rstrip()}\n\n[{where}.]".lstrip()
 
 
-def _but(left: "Leftover") -> str:
-    return f", but {left.only_there}" if left.only_there else ""
+def _but(left: "LeftoverWorktree") -> str:
+    return f", but {left.unmergeable}" if left.unmergeable else ""
 
 
-def _found(left: "Leftover") -> str:
-    """What is in the worktree of an agent that was cut off before anybody could sum that up."""
+def _found(left: "LeftoverWorktree") -> str:
+    """The changes in the worktree of an agent that was interrupted before they could be summed up."""
     files = "1 file" if left.changed == 1 else f"{'?' if left.changed is None else left.changed} files"
     where = f"on the branch {left.branch}, in {left.path}"
     if left.merged or left.settled:
         return f"[What it changed, {files}, is {where}, and all of it is in {left.repository}{_but(left)}.]"
-    open_too = ", partly not committed" if left.dirty else ""
-    said = f"[It was cut off. What it had changed, {files}, is {where}{open_too}, and not in your checkout.]"
-    return f"{said}\nTo take it over: {left.taking_over}"
+    open_too = ", partly uncommitted" if left.dirty else ""
+    said = (
+        f"[It was interrupted. What it had changed, {files}, is {where}{open_too}, and not in your checkout.]"
+    )
+    return f"{said}\nTo apply it: {left.merge_command}"
 
 
 def place_notice(earlier: TaskPlace | None, here: Workspace) -> list[UserMessage]:
-    """What an agent hears that last worked in a copy or a worktree and goes on in the folder itself."""
+    """The notice for an agent that worked in a copy or a worktree and is resumed in the original folder."""
     if here.copied is not None or earlier is None or isinstance(earlier, FolderPlace):
         return []
     where = _PLACES[type(earlier)]
     text = (
-        f"You are back in the folder itself, {here.cwd}. What you changed in your {where} is in it only if "
-        "somebody took it over, so look."
+        f"You are back in the original folder, {here.cwd}. What you changed in your {where} is in it only if "
+        "somebody applied it, so check."
     )
     return [place_told(text, FolderPlace(str(here.cwd)))]

@@ -32,14 +32,14 @@ QUIET_SECONDS = 2.0
 OUTLOOK_SECONDS = 1.5
 FIRST_PAUSE = 0.2
 LONGEST_PAUSE = 5.0
-WAITS = "waits for the database, which cannot be reached; the agent itself may be at work"
+WAITS = "waits for the database, which cannot be reached; the agent itself may still be running"
 QUEUES = "waits for the database, which cannot be reached, to give an agent to the workers"
 MOST_ASKED = 200
 """So many of the latest tasks of a folder are looked at for who changed a file."""
 WRITTEN_LATER = 0.7
 """For so many seconds it is waited that somebody writes down to have changed a file."""
 WOKEN = (
-    "Task {task} was woken and waits for a worker; say more to it (gen task send {task}), wait for it "
+    "Task {task} was woken and waits for a worker; send it more (gen task send {task}), wait for it "
     "(gen task output {task}), or stop it first (gen task stop {task})."
 )
 OUT_OF_TIME = StopCause(EndReason.TIME_LIMIT, "it was waited for long enough")
@@ -145,7 +145,7 @@ class TaskWatcher:
         return outcome_of(task, outputs=self._outputs)
 
     async def check_not_woken(self, task: Task) -> None:
-        """UserMistake for a task that was woken and has not begun: what it was told then must not be lost."""
+        """UserMistake for a task that was woken and has not begun: its new messages must not be lost."""
         if task.status.ended and (await self.task(task.id)).status is Status.PENDING:
             raise Conflict(WOKEN.format(task=task.id))
 
@@ -222,7 +222,7 @@ class TaskWatcher:
 
     async def _host(self, cwd: str) -> Task | None:
         """The task that a folder was made for as its worktree; it belongs to another folder itself."""
-        from gencode.workspaces.worktrees.worktree import path_around
+        from gencode.workspaces.worktrees.worktree import enclosing_worktree
 
-        path = path_around(Path(cwd))
+        path = enclosing_worktree(Path(cwd))
         return await self._store.task(path.name) if path is not None else None

@@ -10,7 +10,7 @@ from gencode.core.messages import CommandRun, Trace
 from gencode.tools.files import relative
 
 if TYPE_CHECKING:
-    from gencode.sandbox.shells import Order, Result, Shell
+    from gencode.sandbox.shells import BackgroundShell, CommandRequest, ShellResult
 
 LONGEST_MS = 600_000
 
@@ -31,11 +31,11 @@ async def BASH(
     it left running is stopped: start servers and watchers with run_in_background. Use Read, Grep, Glob and
     Edit rather than cat, grep, find and sed.
     """
-    from gencode.sandbox.shells import Order
+    from gencode.sandbox.shells import CommandRequest
 
     seconds = min(limit, LONGEST_MS) / 1000
     most = None if run_in_background else seconds
-    order = Order(command, ctx.workspace, ctx.task, most, ctx.network, ctx.closed(), ctx.neutral)
+    order = CommandRequest(command, ctx.workspace, ctx.task, most, ctx.network, ctx.closed(), ctx.neutral)
     if not run_in_background:
         return _told(ctx, command, await _run(ctx, order))
     shell = await ctx.shells().start(order)
@@ -60,14 +60,14 @@ async def KILL_SHELL(
     return shell_ended(shell, f"{shell_id} was stopped. {shell.verdict}")
 
 
-def shell_ended(shell: "Shell", text: str) -> ToolOutput:
+def shell_ended(shell: "BackgroundShell", text: str) -> ToolOutput:
     """The tool result that reports the end of a background command, which is then not announced again."""
     return ToolOutput(
         f"{text} Its output is in {shell.file}.", Trace(commands=(shell.run,), delivered=(shell.id,))
     )
 
 
-async def _run(ctx: ToolContext, order: "Order") -> "Result":
+async def _run(ctx: ToolContext, order: "CommandRequest") -> "ShellResult":
     """Run a command; files that any agent has read and that change meanwhile count as changed by it."""
     from gencode.sandbox.shells import only_reads
 
@@ -80,7 +80,7 @@ async def _run(ctx: ToolContext, order: "Order") -> "Result":
         await asyncio.to_thread(ctx.seen.ran, before)
 
 
-def _told(ctx: ToolContext, command: str, result: "Result") -> ToolOutput:
+def _told(ctx: ToolContext, command: str, result: "ShellResult") -> ToolOutput:
     ended = result.ended
     if ended.output.file is not None:
         ctx.allow_reading(ended.output.file)

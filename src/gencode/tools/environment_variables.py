@@ -47,5 +47,5 @@ async def SET_ENV(
 
 def _own(ctx: ToolContext) -> Mapping[str, str]:
     with suppress(ToolError):  # where no command can be run, nothing was set for one
-        return ctx.shells().variables.of(ctx.task)
+        return ctx.shells().variables.of_task(ctx.task)
     return {}

@@ -15,7 +15,7 @@ from gencode.core.status import Status
 from gencode.files.file_versions import changed_under
 
 if TYPE_CHECKING:
-    from gencode.sandbox.shells import Shell
+    from gencode.sandbox.shells import BackgroundShell
 
 LONGEST_MS = 600_000
 
@@ -99,7 +99,7 @@ def ended(outcome: Outcome, page: int, offset: int = 0) -> str:
     return "\n".join((*lines, "", "Output:", report_lines(outcome, PAGE, start, paged=not offset)))
 
 
-async def _shell(shell: "Shell", seconds: float) -> str:
+async def _shell(shell: "BackgroundShell", seconds: float) -> str:
     if not shell.over and seconds:
         await asyncio.wait([shell.running.task], timeout=seconds)
     output = shell.running.output()

@@ -1,4 +1,4 @@
-"""runtime: the one way to the web for tools. A connection goes only to addresses that were judged.
+"""Fetches URLs for tools; it connects only to addresses that were judged.
 
 Each step of a fetch is judged, looked up once, and asked over a connection of its own that can reach nothing
 but the judged addresses. Redirects are followed here, one by one; no proxy, no cookie and no open connection
@@ -33,8 +33,16 @@ _HEADER_VALUE = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
 # These describe the connection or the body, which are ours.
 _OUR_HEADERS = frozenset(
     {
-        *("accept-encoding", "connection", "content-length", "expect", "host", "keep-alive"),
-        *("te", "trailer", "transfer-encoding", "upgrade"),
+        "accept-encoding",
+        "connection",
+        "content-length",
+        "expect",
+        "host",
+        "keep-alive",
+        "te",
+        "trailer",
+        "transfer-encoding",
+        "upgrade",
     }
 )
 _HARMLESS_HEADERS = frozenset({"accept", "accept-language", "user-agent"})

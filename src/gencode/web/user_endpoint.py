@@ -1,4 +1,4 @@
-"""runtime: one question to an address that the user's own environment names, wherever that is.
+"""Sends one request to an address that the user's own environment names, wherever that is.
 
 Nothing is judged here, so no address may come this way that a model, a page or a repository has a say in. It
 is asked once, without redirects, cookies and proxies, and its name is all that errors say about it, because

@@ -1,1 +1,1 @@
-"""TODO: say what workspaces is."""
+"""Where agents work: folders, git worktrees, and copies of a folder on other machines."""

@@ -1,8 +1,4 @@
-"""Files and folders as something rests on them: one hash for all of what can be seen there.
-
-Of a folder that is every name below it, the content of every file, where every link leads, and the ignore
-files above it, since searches heed those. Where that cannot be told exactly, or is too much, there is none.
-"""
+"""Hashes of files and folders: one hash for all of what can be seen there."""
 
 import hashlib
 import os
@@ -26,11 +22,11 @@ CHUNK = 1 << 20
 _OPEN = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
-class NotKnown(GenCodeError):
+class NotHashable(GenCodeError):
     """What something rests on cannot be told exactly."""
 
 
-class Rests:
+class ContentHasher:
     """Hashes what lies in a workspace, each file once and not too much in all. Its calls block.
 
     With `unchanged_since` there is a hash only for what nobody has touched from that moment on: then it is
@@ -51,14 +47,14 @@ class Rests:
         if name not in self._hashes:
             try:
                 self._hashes[name] = self._looked_at(os.path.normpath(f"{self._cwd}/{name}"))
-            except (NotKnown, OSError, ValueError):
+            except (NotHashable, OSError, ValueError):
                 self._hashes[name] = ""
         return self._hashes[name]
 
     def _looked_at(self, path: str) -> str:
         inside = Path(path).relative_to(self._cwd).parts
         if os.path.realpath(path) != path or REPOSITORY in (part.lower() for part in inside):
-            raise NotKnown
+            raise NotHashable
         if not stat.S_ISDIR(os.lstat(path).st_mode):
             return self._file(path)
         digest = hashlib.sha256()
@@ -84,7 +80,7 @@ class Rests:
                 entries = sorted(islice(found, self._names_left + 1), key=lambda entry: entry.name)
             self._names_left -= len(entries)
             if self._names_left < 0:
-                raise NotKnown
+                raise NotHashable
             for entry in entries:
                 yield folder, entry.name, self._seen_of(entry)
                 if entry.is_dir(follow_symlinks=False) and entry.name != REPOSITORY:
@@ -94,7 +90,7 @@ class Rests:
     def _seen_of(self, entry: "os.DirEntry[str]") -> str:
         if entry.is_symlink():
             if entry.name in IGNORES:  # it counts with what is at its other end
-                raise NotKnown
+                raise NotHashable
             return f"link {os.readlink(entry.path)}"  # noqa: PTH115 (bytes that are not UTF-8 stay text)
         if entry.is_file(follow_symlinks=False):
             return self._file(entry.path)
@@ -110,12 +106,12 @@ class Rests:
         handle = os.open(path, _OPEN)
         try:
             if not stat.S_ISREG(os.fstat(handle).st_mode):
-                raise NotKnown
+                raise NotHashable
             while chunk := os.read(handle, CHUNK):
                 digest.update(chunk)
                 self._bytes_left -= len(chunk)
                 if self._bytes_left < 0:
-                    raise NotKnown
+                    raise NotHashable
             self._check(os.fstat(handle))
         finally:
             os.close(handle)
@@ -124,4 +120,4 @@ class Rests:
     def _check(self, found: os.stat_result) -> None:
         """Raise where a file or folder was touched since; no program can set that time back."""
         if self._until is not None and found.st_ctime_ns >= self._until:
-            raise NotKnown
+            raise NotHashable

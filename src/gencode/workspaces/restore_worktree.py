@@ -1,6 +1,8 @@
-"""away: where the newest work of a task is: in a worktree here, on a branch, or come back from a worker.
+"""Worktrees of tasks that are resumed or forked: the one the task had, or a new one with its latest work.
 
-The place that its agent was last told says which of them it is.
+That work may be in a worktree here, in one that another machine made of the same repository (what is on its
+branch can be had here, too), or in the database, as it came back from a worker. The place that its agent was
+last told says which of them it is.
 """
 
 from contextlib import suppress
@@ -24,34 +26,34 @@ from gencode.journal.folder_snapshot import (
     as_reason,
 )
 from gencode.journal.store import Store
-from gencode.workspaces.transfer.apply_changes import Homecoming, catch_up
+from gencode.workspaces.transfer.apply_changes import ChangeApplier, merge_into_worktree
 from gencode.workspaces.transfer.checkout import checkout_at
-from gencode.workspaces.worktrees.agent_work import state_of
+from gencode.workspaces.worktrees.agent_work import snapshot_commit
 from gencode.workspaces.worktrees.compare_commits import is_merged
-from gencode.workspaces.worktrees.create import Source, make_of, source_of
+from gencode.workspaces.worktrees.create import WorktreeSource, create_from, find_source
 from gencode.workspaces.worktrees.worktree import (
     BRANCHES,
     Worktree,
-    name_here,
-    recorded,
-    recorded_once,
+    local_name,
+    local_worktree,
+    read_last_record,
+    read_record,
     repository_folder,
-    tree_here,
-    tree_name,
+    worktree_name,
 )
 
 if TYPE_CHECKING:
     from gencode.workspaces.worktrees.worktree import Worktree
 
 
-class Own(Struct, frozen=True):
+class LocalWork(Struct, frozen=True):
     """The worktree here that has the newest work of a task, or only the branch that has it."""
 
     branch: str
     tree: Worktree | None = None
 
 
-class Ground(Struct, frozen=True):
+class LatestWork(Struct, frozen=True):
     """A task, whether it last worked on a worker, or else the branch that it last worked on, and what came
     back of its work, then or before.
     """
@@ -65,41 +67,43 @@ class Ground(Struct, frozen=True):
     @property
     def name(self) -> str:
         """What its worktree is called."""
-        return tree_name(self.task.id, self.task.created.worktree)
+        return worktree_name(self.task.id, self.task.created.worktree)
 
     @property
-    def newest_back(self) -> tuple[ReturnedChanges, bytes] | None:
+    def newest_returned(self) -> tuple[ReturnedChanges, bytes] | None:
         """What came back of it, where that is its newest work."""
         return self.back if self.away and self.back is not None and not self.back[0].nothing else None
 
-    def here(self, home: Path, top: Path | None) -> Worktree | None:
+    def worktree_here(self, home: Path, top: Path | None) -> Worktree | None:
         """Its worktree on this machine, if there is one."""
-        return tree_here(home, top, self.name, self.task.created.worktree, self.branch)
+        return local_worktree(home, top, self.name, self.task.created.worktree, self.branch)
 
-    def own(self, home: Path, top: Path | None) -> Own:
+    def local_work(self, home: Path, top: Path | None) -> LocalWork:
         """What it did last outside of workers."""
-        tree = self.here(home, top)
+        tree = self.worktree_here(home, top)
         if tree is not None and self.branch in ("", tree.branch):
-            return Own(tree.branch, tree)
-        return Own(self.branch or f"{BRANCHES}{self.name}")
+            return LocalWork(tree.branch, tree)
+        return LocalWork(self.branch or f"{BRANCHES}{self.name}")
 
 
-async def ground_of(store: Store, task: Task) -> Ground:
+async def find_latest_work(store: Store, task: Task) -> LatestWork:
     """What is known of a task."""
     away, branch = isinstance(task.delivered.place, WorkerCopy), _last_branch(task)
     if not isinstance(store, SharedJournal):
-        return Ground(task, away, branch)
-    return Ground(task, away, branch, await store.parcels.returned(task.id), store.parcels)
+        return LatestWork(task, away, branch)
+    return LatestWork(task, away, branch, await store.parcels.returned(task.id), store.parcels)
 
 
 def _last_branch(task: Task) -> str:
     """The branch that a task last worked on in a worktree of its own, here or on another machine."""
-    own = f"{BRANCHES}{tree_name(task.id, task.created.worktree)}"
+    own = f"{BRANCHES}{worktree_name(task.id, task.created.worktree)}"
     place = task.delivered.place
     return place.branch if isinstance(place, WorktreePlace) and place.branch.startswith(own) else ""
 
 
-async def set_aside(ground: Ground, own: Own, parcel: FolderSnapshot) -> tuple[bool, MissingChanges | None]:
+async def save_returned_work(
+    ground: LatestWork, own: LocalWork, parcel: FolderSnapshot
+) -> tuple[bool, MissingChanges | None]:
     """Whether a task can be sent with its own work, as a parcel, and what is missing in that.
 
     What came back before and nobody took over is replaced by what comes back next. So it is put on a branch
@@ -111,12 +115,16 @@ async def set_aside(ground: Ground, own: Own, parcel: FolderSnapshot) -> tuple[b
     work, folder = ground.back[0], Path(ground.task.cwd)
     if (work.parcel.tip, work.parcel.start) == (parcel.tip, parcel.start):
         return False, None
-    home = Homecoming(folder, ground.parcels)
+    home = ChangeApplier(folder, ground.parcels)
     try:
-        await home.take_in(*ground.back)
+        await home.fetch(*ground.back)
         checkout = await checkout_at(folder)
         git, ref = checkout.git, f"refs/heads/{own.branch}^{{commit}}"
-        state = await (state_of(own.tree) if own.tree else git.tell("rev-parse", "--verify", "--quiet", ref))
+        state = await (
+            snapshot_commit(own.tree)
+            if own.tree
+            else git.output_line("rev-parse", "--verify", "--quiet", ref)
+        )
         if await is_merged(git, state, work.commit):
             return True, None
         branch = await home.put_on_branch(*ground.back)
@@ -128,209 +136,205 @@ async def set_aside(ground: Ground, own: Own, parcel: FolderSnapshot) -> tuple[b
 
 WORK = "the work of task {task}, as it was when the fork began"
 LAST = "the last commit of {repository}"
-FIRST = "the commit that task {task} began with"
-BEGAN = f"{FIRST}: what that task changed is not in it"
-MERGED = f"{LAST}: what task {{task}} changed is in it only if somebody merged that"
+FIRST = "the commit that task {task} started from"
+BEGAN = f"{FIRST}: its changes are not included"
+MERGED = f"{LAST}: the changes of task {{task}} are included only if somebody merged them"
 CAME = "the work of task {task}, as it came back from {worker}"
 BRANCH = (
-    "the work of task {task} that is on the branch {branch}: its worktree is on another machine, and what it "
-    "did since its last run there ended is not in it"
+    "the work of task {task} on the branch {branch}: its worktree is on another machine, and anything it did "
+    "after its last run there is not included"
 )
 GONE = (
-    "The worktree {path} of task {task} is gone, so it cannot go on there. Its branch {branch} is still "
-    "there; check it out again: git -C {top} worktree add -f {quoted} {branch}"
+    "The worktree {path} of task {task} is gone, so the task cannot be resumed there. Its branch {branch} "
+    "still exists; check it out again: git -C {top} worktree add -f {quoted} {branch}"
 )
 REMOVED = "was removed"
 AWAY = "was on a worker"
-NOT_HAD = (
-    f"{AWAY}, and what came back from there cannot be had here (gen task merge {{task}} offers it): {{why}}"
-)
-ASIDE = "{why} (that is on the branch {branch}; to bring it in: git -C {path} merge {branch})"
-OFFERED = "{why} (gen task merge {task} offers it)"
-LEFT = " Of what you changed, this was too large to travel and is only where you were then: {left}."
+NOT_HAD = f"{AWAY}, and its changes cannot be brought here (try gen task merge {{task}}): {{why}}"
+ASIDE = "{why} (they are on the branch {branch}; to merge them: git -C {path} merge {branch})"
+OFFERED = "{why} (to merge them: gen task merge {task})"
+LEFT = " These changed files were too large to transfer and exist only where you worked then: {left}."
 
 
-class Told(Struct, frozen=True):
+class WorktreeNotice(Struct, frozen=True):
     """What an agent and a person hear of a worktree that is not just the one that the agent had."""
 
     agent: str
     person: str
 
 
-ANEW = Told(
-    "You work in a git worktree, {cwd}, that was made anew, on a new branch {branch}, from the last commit "
-    "of {repository}: the "
-    "one you had {lost}. What you changed in that is in it only if somebody took it over, so look.",
-    "Its worktree {path} was made anew from the last commit of {repository}, because the one it had {lost}.",
+ANEW = WorktreeNotice(
+    "You work in a new git worktree, {cwd}, on a new branch {branch}, created from the last commit of "
+    "{repository}: your earlier one {lost}. Your changes are in it only if somebody merged them, so check.",
+    "Its worktree {path} was created again from the last commit of {repository}, because the earlier one "
+    "{lost}.",
 )
-ALL_THERE = Told(
-    "You work in a git worktree, {cwd}, that was made anew, on a new branch {branch}, from the last commit "
-    "of {repository}, "
-    "which has all that you changed {where}.",
-    "Its worktree {path} was made anew from the last commit of {repository}, which has all that it changed "
+ALL_THERE = WorktreeNotice(
+    "You work in a new git worktree, {cwd}, on a new branch {branch}, created from the last commit of "
+    "{repository}, which contains everything you changed {where}.",
+    "Its worktree {path} was created again from the last commit of {repository}, which contains everything "
+    "it changed {where}.",
+)
+RETURNED = WorktreeNotice(
+    "You work in your own git worktree, {cwd}, on a new branch {branch}, which contains what you changed "
     "{where}.",
+    "Its worktree {path} was created with what it changed {where}.",
 )
-RETURNED = Told(
-    "You work in a git worktree of your own, {cwd}, on a new branch {branch}, which was made with what you "
-    "changed {where}.",
-    "Its worktree {path} was made with what it changed {where}.",
+ELSEWHERE = WorktreeNotice(
+    "You work in your own git worktree, {cwd}, on a new branch {branch}, created from the branch {was}, "
+    "because your earlier worktree is on another machine: anything you did after your last run there exists "
+    "only there.",
+    "Its worktree {path} was created from the branch {was}, because the earlier one is on another machine; "
+    "what is not on that branch exists only there.",
 )
-ELSEWHERE = Told(
-    "You work in a git worktree of your own, {cwd}, on a new branch {branch}, which was made from the "
-    "branch {was}, because the "
-    "worktree you had is on another machine: what you did since your last run there ended is only there.",
-    "Its worktree {path} was made from the branch {was}, because the one it had is on another machine; what "
-    "is not on that branch is only there.",
+CAUGHT_UP = WorktreeNotice(
+    "You work in your own git worktree, {cwd}, on the branch {branch}, as before; what you changed {where} "
+    "since then was merged into it.",
+    "What it changed {where} was merged into its worktree {path}.",
 )
-CAUGHT_UP = Told(
-    "You work in a git worktree of your own, {cwd}, on the branch {branch}, as before; what you changed "
-    "{where} since was "
-    "brought into it.",
-    "What it changed {where} was brought into its worktree {path}.",
+BEHIND = WorktreeNotice(
+    "You work in your own git worktree, {cwd}, on the branch {branch}, as you left it. Your later changes "
+    "{where} are not in it, so check: {why}.",
+    "It continues in its worktree {path}, without its later changes {where}: {why}.",
 )
-BEHIND = Told(
-    "You work in a git worktree of your own, {cwd}, on the branch {branch}, as you left it; what you "
-    "changed {where} since is "
-    "not in it, because {why}, so look.",
-    "It goes on in its worktree {path}, without what it changed {where} since, because {why}.",
-)
-UNKNOWN = Told(
-    "You work in a git worktree of your own, {cwd}, on the branch {branch}, as you left it; what you "
-    "changed {where} since, if "
-    "anything, is not in it, so look.",
-    "It goes on in its worktree {path}, without what it may have changed {where} since.",
+UNKNOWN = WorktreeNotice(
+    "You work in your own git worktree, {cwd}, on the branch {branch}, as you left it. Any later changes "
+    "{where} are not in it, so check.",
+    "It continues in its worktree {path}, without any later changes {where}.",
 )
 
 
-class Stand(Struct, frozen=True):
+class RestoredWorktree(Struct, frozen=True):
     """A worktree for a task, whether it is `fresh`, and what is told of it."""
 
     tree: Worktree
     fresh: bool = False
-    told: Told | None = None
+    told: WorktreeNotice | None = None
 
 
-async def stand(ground: Ground, workspace: Workspace, home: Path) -> Stand:
+async def restore_worktree(ground: LatestWork, workspace: Workspace, home: Path) -> RestoredWorktree:
     """The worktree in which a task goes on here; UserMistake if there can be none."""
-    own = ground.own(home, None)
+    own = ground.local_work(home, None)
     if own.tree is not None and not ground.away:
-        return Stand(own.tree)
-    source = await source_of(workspace.cwd)
-    tree, own = ground.here(home, source.top), ground.own(home, source.top)
+        return RestoredWorktree(own.tree)
+    source = await find_source(workspace.cwd)
+    tree, own = ground.worktree_here(home, source.top), ground.local_work(home, source.top)
     if ground.away:
         return await _after_worker(ground, source, tree, workspace, home)
     if own.tree is not None:
-        return Stand(own.tree)
+        return RestoredWorktree(own.tree)
     was, tip = own.branch, await _commit(source, own.branch)
     if tree is None:
-        return await _elsewhere(ground, source, was, tip, workspace, home)
-    since = await source.git.tell("merge-base", tip, f"refs/heads/{tree.branch}") if tip else ""
-    why = await catch_up(tree, tip, since) if since else f"its branch {was} is not here"
-    why = _aside(why, tree, was) if why and since else why
+        return await _from_branch(ground, source, was, tip, workspace, home)
+    since = await source.git.output_line("merge-base", tip, f"refs/heads/{tree.branch}") if tip else ""
+    why = await merge_into_worktree(tree, tip, since) if since else f"its branch {was} is not here"
+    why = _saved_on_branch(why, tree, was) if why and since else why
     told = BEHIND if why else CAUGHT_UP
-    return Stand(tree, told=_filled(told, tree, where="on another machine", why=why))
+    return RestoredWorktree(tree, told=_notice(told, tree, where="on another machine", why=why))
 
 
 async def _after_worker(
-    ground: Ground, source: Source, tree: Worktree | None, workspace: Workspace, home: Path
-) -> Stand:
+    ground: LatestWork, source: WorktreeSource, tree: Worktree | None, workspace: Workspace, home: Path
+) -> RestoredWorktree:
     """The worktree here of a task that was last on a worker, with what came back of it."""
     work = ground.back[0] if ground.back is not None else None
     where, left = f"on {work.worker}" if work else "on a worker", work.left if work else ""
-    why = await _taken_in(ground, source)
+    why = await _fetch_returned(ground, source)
     if work is None or work.nothing or (why and tree is None):
         if tree is not None:
-            return Stand(tree, told=_filled(UNKNOWN, tree, where=where))
-        made = await _made(ground, source, workspace, home)
+            return RestoredWorktree(tree, told=_notice(UNKNOWN, tree, where=where))
+        made = await _create(ground, source, workspace, home)
         none = work is None or work.nothing
         lost = AWAY if none else NOT_HAD.format(task=ground.task.id, why=as_reason(why))
-        return Stand(made, fresh=True, told=_filled(ANEW, made, lost=lost))
+        return RestoredWorktree(made, fresh=True, told=_notice(ANEW, made, lost=lost))
     if tree is not None:
         why = OFFERED.format(why=as_reason(why), task=ground.task.id) if why else ""
         why = why or await _caught_up(ground, tree, work)
-        return Stand(tree, told=_filled(BEHIND if why else CAUGHT_UP, tree, left, where=where, why=why))
+        return RestoredWorktree(
+            tree, told=_notice(BEHIND if why else CAUGHT_UP, tree, left, where=where, why=why)
+        )
     if await is_merged(source.git, source.base, work.commit):
-        made = await _made(ground, source, workspace, home)
-        return Stand(made, fresh=True, told=_filled(ALL_THERE, made, left, where=where))
+        made = await _create(ground, source, workspace, home)
+        return RestoredWorktree(made, fresh=True, told=_notice(ALL_THERE, made, left, where=where))
     begun = replace(source, base=work.parcel.tip, start=work.commit, mixed=_is_mixed(work))
-    made = await _made(ground, begun, workspace, home)
-    return Stand(made, told=_filled(RETURNED, made, left, where=where))
+    made = await _create(ground, begun, workspace, home)
+    return RestoredWorktree(made, told=_notice(RETURNED, made, left, where=where))
 
 
-async def _caught_up(ground: Ground, tree: Worktree, work: ReturnedChanges) -> str:
+async def _caught_up(ground: LatestWork, tree: Worktree, work: ReturnedChanges) -> str:
     """Bring what came back of a task into its worktree; why not, and where it is, if that does not fit."""
-    why = await catch_up(tree, work.commit, work.parcel.start or work.parcel.tip)
+    why = await merge_into_worktree(tree, work.commit, work.parcel.start or work.parcel.tip)
     if not why or ground.back is None or ground.parcels is None:
         return why
     try:
-        branch = await Homecoming(tree.path, ground.parcels).put_on_branch(*ground.back)
+        branch = await ChangeApplier(tree.path, ground.parcels).put_on_branch(*ground.back)
     except GenCodeError:
         return OFFERED.format(why=as_reason(why), task=ground.task.id)
-    return _aside(why, tree, branch)
+    return _saved_on_branch(why, tree, branch)
 
 
-def _aside(why: str, tree: Worktree, branch: str) -> str:
+def _saved_on_branch(why: str, tree: Worktree, branch: str) -> str:
     return ASIDE.format(why=as_reason(why), branch=branch, path=quote(str(tree.path)))
 
 
-async def _elsewhere(
-    ground: Ground, source: Source, was: str, tip: str, workspace: Workspace, home: Path
-) -> Stand:
+async def _from_branch(
+    ground: LatestWork, source: WorktreeSource, was: str, tip: str, workspace: Workspace, home: Path
+) -> RestoredWorktree:
     """A worktree for a task that had one which is not here: on another machine, or removed."""
     lost = AWAY if ground.task.created.isolated and not ground.branch else REMOVED
     if not tip:
-        made = await _made(ground, source, workspace, home)
-        return Stand(made, fresh=True, told=_filled(ANEW, made, lost=lost))
+        made = await _create(ground, source, workspace, home)
+        return RestoredWorktree(made, fresh=True, told=_notice(ANEW, made, lost=lost))
     path = repository_folder(home, source.top) / was.removeprefix(BRANCHES)
-    if recorded(path) is not None and not path.is_dir():
+    if read_record(path) is not None and not path.is_dir():
         named = {"path": path, "quoted": quote(str(path)), "top": quote(str(source.top)), "branch": was}
         raise UserMistake(GONE.format(task=ground.task.id, **named))
-    base = await source.git.tell("merge-base", source.base, tip) or tip
-    made = await _made(ground, replace(source, base=base, start=tip), workspace, home)
-    return Stand(made, told=_filled(ELSEWHERE, made, was=was))
+    base = await source.git.output_line("merge-base", source.base, tip) or tip
+    made = await _create(ground, replace(source, base=base, start=tip), workspace, home)
+    return RestoredWorktree(made, told=_notice(ELSEWHERE, made, was=was))
 
 
-async def _made(ground: Ground, source: Source, workspace: Workspace, home: Path) -> Worktree:
+async def _create(ground: LatestWork, source: WorktreeSource, workspace: Workspace, home: Path) -> Worktree:
     """A worktree that is called like that of the task, or else like it and this machine."""
     name = ground.name
     if await _commit(source, f"{BRANCHES}{name}"):
-        name = name_here(name, home)
-    return await make_of(source, workspace, home, name)
+        name = local_name(name, home)
+    return await create_from(source, workspace, home, name)
 
 
-async def copied(ground: Ground, workspace: Workspace, home: Path, name: str) -> Worktree:
+async def fork_worktree(ground: LatestWork, workspace: Workspace, home: Path, name: str) -> Worktree:
     """A worktree that begins with the work of a task; else where that began, else at the last commit."""
-    task, source = ground.task, await source_of(workspace.cwd)
-    if ground.newest_back is not None and not await _taken_in(ground, source):
-        work, _ = ground.newest_back
+    task, source = ground.task, await find_source(workspace.cwd)
+    if ground.newest_returned is not None and not await _fetch_returned(ground, source):
+        work, _ = ground.newest_returned
         if not await is_merged(source.git, source.base, work.commit):
             begun = CAME.format(task=task.id, worker=work.worker)
             source = replace(source, base=work.commit, begun=begun, after=task.id)
             source = replace(source, origin=work.parcel.tip, mixed=_is_mixed(work))
-        return await make_of(source, workspace, home, name)
-    before = ground.here(home, source.top)
-    before = before or (recorded_once(Path(task.created.worktree)) if task.created.worktree else None)
-    was = ground.own(home, source.top).branch
+        return await create_from(source, workspace, home, name)
+    before = ground.worktree_here(home, source.top)
+    before = before or (read_last_record(Path(task.created.worktree)) if task.created.worktree else None)
+    was = ground.local_work(home, source.top).branch
     if (before is None or before.branch != was) and (tip := await _commit(source, was)):
-        origin = await source.git.tell("merge-base", source.base, tip)
+        origin = await source.git.output_line("merge-base", source.base, tip)
         begun = BRANCH.format(task=task.id, branch=was)
         source = replace(source, base=tip, begun=begun, after=task.id, origin=origin)
     else:
         source = await _as_before(source, before, task)
-    return await make_of(source, workspace, home, name)
+    return await create_from(source, workspace, home, name)
 
 
-async def _as_before(source: Source, before: Worktree | None, task: Task) -> Source:
+async def _as_before(source: WorktreeSource, before: Worktree | None, task: Task) -> WorktreeSource:
     """The same where only a worktree of this machine is known, or none."""
     state = ""
     if before is not None:
         with suppress(GenCodeError):
-            state = await state_of(before)
+            state = await snapshot_commit(before)
     start = state or (before.base if before is not None else "")
     words, after = LAST, ""
-    if before is not None and await _is_there(source, start):
+    if before is not None and await _has_commit(source, start):
         source = replace(source, base=start, origin=before.first, mixed=before.mixed)
-        unchanged = state == before.base or (not state and recorded(before.path) is None)
+        unchanged = state == before.base or (not state and read_record(before.path) is None)
         words, after = (WORK, task.id) if state else (BEGAN, before.after)
         words, after = (FIRST, before.after) if unchanged else (words, after)
     elif task.evidence.files_changed:
@@ -343,27 +347,27 @@ def _is_mixed(work: ReturnedChanges) -> bool:
     return work.parcel.head != work.parcel.tip
 
 
-async def _taken_in(ground: Ground, source: Source) -> str:
+async def _fetch_returned(ground: LatestWork, source: WorktreeSource) -> str:
     """Have what came back of a task in the repository; why not, where that fails."""
     if ground.back is None or ground.parcels is None:
         return "nothing came back"
     try:
-        await Homecoming(source.top, ground.parcels).take_in(*ground.back)
+        await ChangeApplier(source.top, ground.parcels).fetch(*ground.back)
     except GenCodeError as why:
         return str(why)
     return ""
 
 
-async def _is_there(source: Source, commit: str) -> bool:
-    return bool(await source.git.tell("rev-parse", "--verify", "--quiet", f"{commit}^{{commit}}"))
+async def _has_commit(source: WorktreeSource, commit: str) -> bool:
+    return bool(await source.git.output_line("rev-parse", "--verify", "--quiet", f"{commit}^{{commit}}"))
 
 
-async def _commit(source: Source, branch: str) -> str:
-    return await source.git.tell("rev-parse", "--verify", "--quiet", f"refs/heads/{branch}^{{commit}}")
+async def _commit(source: WorktreeSource, branch: str) -> str:
+    return await source.git.output_line("rev-parse", "--verify", "--quiet", f"refs/heads/{branch}^{{commit}}")
 
 
-def _filled(told: Told, tree: Worktree, left: str = "", **words: str) -> Told:
+def _notice(told: WorktreeNotice, tree: Worktree, left: str = "", **words: str) -> WorktreeNotice:
     place = {"cwd": tree.workspace.cwd, "branch": tree.branch, "repository": tree.repository}
     named = {"path": tree.path, **place, **words}
     more = LEFT.format(left=left) if left else ""
-    return Told(told.agent.format(**named) + more, told.person.format(**named))
+    return WorktreeNotice(told.agent.format(**named) + more, told.person.format(**named))

@@ -19,7 +19,7 @@ from gencode.interfaces.chat.model_info import ModelLine
 from gencode.interfaces.cli.doctor import Check
 from gencode.mcp.session_servers import ServerReport
 from gencode.tasks.history import Difference, Pair
-from gencode.workspaces.worktrees.leftovers import Leftover
+from gencode.workspaces.worktrees.leftovers import LeftoverWorktree
 
 Fields = dict[str, Any]
 
@@ -235,7 +235,7 @@ class Health(TypedDict):
     healthy: bool
     version: str
     checks: list[Check]
-    worktrees: list[Leftover]
+    worktrees: list[LeftoverWorktree]
 
 
 class Begun(TypedDict):

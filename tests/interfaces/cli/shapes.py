@@ -19,7 +19,7 @@ from gencode.interfaces.cli.permissions import CaseVerdict
 from gencode.interfaces.cli.trust import ServerReviews
 from gencode.permissions.explanation import Explanation
 from gencode.stores.pg_copy import CopyReport
-from gencode.workspaces.transfer.apply_changes import Arrival
+from gencode.workspaces.transfer.apply_changes import ApplyResult
 from tests.interfaces.cli.json_types import (
     Agents,
     Begun,
@@ -73,7 +73,7 @@ SHAPES: dict[str, Any] = {
     "gen task budget": BudgetedTask,
     "gen task questions": Questions,
     "gen task answer": Replied,
-    "gen task merge": Arrival,
+    "gen task merge": ApplyResult,
     "gen task background": Outcome,
     "gen task events": Event,
     "gen task replay": Replayed,

@@ -2,15 +2,15 @@
 
 from pathlib import Path
 
-from gencode.interfaces.chat.input_completion import Offer, Words, files_below, matching, offers
+from gencode.interfaces.chat.input_completion import Completion, Words, files_below, matching, offers
 
 FILES = ["README.md", "src/app.py", "src/core/task.py", "tests/test_task.py"]
 
 
 def test_files_are_offered_behind_an_at_sign() -> None:
     assert offers("look at @task", FILES) == [
-        Offer("src/core/task.py", "", "look at @src/core/task.py "),
-        Offer("tests/test_task.py", "", "look at @tests/test_task.py "),
+        Completion("src/core/task.py", "", "look at @src/core/task.py "),
+        Completion("tests/test_task.py", "", "look at @tests/test_task.py "),
     ]
 
 
@@ -26,7 +26,7 @@ def test_letters_in_order_find_a_file_too() -> None:
 def test_commands_and_their_words_are_offered() -> None:
     words = Words(tasks=[("9f3a1c2e", "Explore running"), ("51c0ffee", "Plan")], modes=["plan", "default"])
     assert [offer.text for offer in offers("/task-s", FILES, words)] == ["/task-status "]
-    assert offers("/stop 9", FILES, words) == [Offer("9f3a1c2e", "Explore running", "/stop 9f3a1c2e ")]
+    assert offers("/stop 9", FILES, words) == [Completion("9f3a1c2e", "Explore running", "/stop 9f3a1c2e ")]
     assert [offer.text for offer in offers("/mode ", FILES, words)] == ["/mode plan ", "/mode default "]
     assert offers("/stop 9f3a1c2e now", FILES, words) == []
 

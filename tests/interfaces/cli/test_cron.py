@@ -119,7 +119,7 @@ def test_several_processes_run_each_job_once_and_an_interrupt_ends_them(tmp_path
     running = [start("cron", "run", cwd=tmp_path) for _ in range(3)]
     wait_until(lambda: not jobs(tmp_path, "--all"))
     box = home / ".gen" / "outbox" / "all.md"
-    wait_until(lambda: box.is_file() and box.read_text().count("ended as completed.") == 5)
+    wait_until(lambda: box.is_file() and box.read_text().count("has finished.") == 5)
     assert {ended(process, signal.SIGINT)[0] for process in running} == {130}
     tasks = gen("task", "list", "--all", "--tree", "--json", cwd=tmp_path).json["tasks"]
     assert sorted((each["prompt"], each["status"], each["agent"]) for each in tasks) == [
@@ -127,7 +127,7 @@ def test_several_processes_run_each_job_once_and_an_interrupt_ends_them(tmp_path
         *((f"job {n}", "completed", "main") for n in range(5)),
     ]
     said = box.read_text()
-    assert [said.count(f"(job {n})] ended as completed.") for n in range(5)] == [1] * 5
+    assert [said.count(f"(job {n})] has finished.") for n in range(5)] == [1] * 5
 
 
 def test_a_killed_scheduler_leaves_a_run_that_the_next_one_tells_of(tmp_path: Path) -> None:
@@ -144,7 +144,9 @@ def test_a_killed_scheduler_leaves_a_run_that_the_next_one_tells_of(tmp_path: Pa
     wait_until(lambda: jobs(tmp_path)[0]["lastStatus"] == "interrupted")
     code, err = ended(again, signal.SIGTERM)
     assert code == 143
-    assert f"was cut off, because its process died; go on with: gen -p PROMPT --session {session}" in err
+    assert (
+        f"was interrupted, because its process died; resume it with: gen -p PROMPT --session {session}" in err
+    )
     assert gen("sessions", "show", session, "--json", cwd=tmp_path).json["status"] == "interrupted"
     assert (jobs(tmp_path)[0]["runs"], jobs(tmp_path)[0]["missed"]) == (1, 0)
 

@@ -49,10 +49,8 @@ def test_a_conversation_is_not_forked_and_one_is_told_what_to_do_instead(tmp_pat
     model = script(tmp_path, main=[{"text": "one"}, {"text": "two"}])
     session = gen("-p", "go", "--json", "--model", model, cwd=tmp_path).json["sessionId"]
     refused = gen("task", "fork", session, "another way", "--model", model, cwd=tmp_path)
-    assert (refused.code, refused.err) == (
-        2,
-        f"gen: {session} is a conversation; only the task of an agent can be forked. Fork one of its agents "
-        f"(gen task list), or go on with it: gen -p --session {session}\n",
-    )
+    assert refused.code == 2
+    assert refused.err.startswith(f"gen: {session} is a conversation")
+    assert refused.err.endswith(f"gen -p --session {session}\n")
     assert gen("task", "list", "--json", cwd=tmp_path).json == {"tasks": []}
     assert gen("-p", "another way", "--session", session, "--model", model, cwd=tmp_path).out == "two\n"

@@ -116,7 +116,7 @@ def test_an_id_that_could_be_several_is_told_with_all_of_them(tmp_path: Path) ->
         ended = gen("task", *verb, cwd=tmp_path)
         assert (ended.code, ended.err) == (
             2,
-            "gen: 'abc' is the beginning of several ids: abc00000, abc00001.\n",
+            "gen: 'abc' matches several ids: abc00000, abc00001.\n",
         )
 
 

@@ -101,7 +101,7 @@ def test_what_asks_can_be_stopped_and_the_yes_to_that_answers_no_question(tmp_pa
             ("/quit leaves", "go"),
             ("an answer of your own", "/stop-tree"),
             ("Type y to do it.", "y"),
-            ("main ended: cancelled", "/quit"),
+            ("main: cancelled", "/quit"),
         ):
             while cue not in (line := process.stdout.readline()):
                 said.append(line)

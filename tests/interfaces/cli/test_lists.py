@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from gencode.core.extras import installing
-from gencode.sandbox.choose_sandbox import chosen
+from gencode.sandbox.choose_sandbox import best_sandbox
 from tests.interfaces.cli.running import gen
 
 AGENT = """---
@@ -131,7 +131,7 @@ def test_the_doctor_names_install_lines_of_missing_extras(tmp_path: Path) -> Non
 
 def test_the_doctor_tells_what_the_sandbox_enforces_and_what_not(tmp_path: Path) -> None:
     _, checks = doctor(tmp_path)
-    sandbox = chosen()
+    sandbox = best_sandbox()
     if sandbox.exists:
         told = [checks["sandbox"]["detail"], checks["sandbox does not enforce"]["detail"]]
         enforced = [f"{sandbox.name}.", *sandbox.enforced(), *sandbox.passed_over]

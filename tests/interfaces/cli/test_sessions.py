@@ -95,7 +95,7 @@ def test_what_still_runs_is_not_deleted(tmp_path: Path) -> None:
     pruned = gen("sessions", "prune", "--older-than", "0", "--yes", "--json", cwd=tmp_path).json
     gen("task", "stop", task, cwd=tmp_path)
     later = gen("sessions", "delete", task, "--yes", "--json", cwd=tmp_path).json
-    assert (refused.code, f"{task} is being worked on" in refused.err) == (2, True)
+    assert (refused.code, f"{task} is running" in refused.err) == (2, True)
     assert (pruned, later) == ({"deleted": []}, {"deleted": [task]})
 
 

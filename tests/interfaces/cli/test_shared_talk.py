@@ -115,7 +115,7 @@ async def test_what_a_person_stopped_wakes_nobody_and_is_told_in_the_next_turn(
         await by.apply_action(session, first)
         await by.apply_action(session, "tree")
         await until(lambda: all(here.view.agents[each].status is Status.CANCELLED for each in both))
-        assert await components(here.gen).work.hear(here.gen.agents.main(), session) is None
+        assert await components(here.gen).service.hear(here.gen.agents.main(), session) is None
         assert (await here.gen.get(session)).turns == 2
         await here.say("and now?")
         await here.rest()

@@ -42,7 +42,7 @@ def test_an_agent_that_is_waited_for_is_named_and_what_the_other_found_is_shown(
         "Explore: what Explore does (id), completed:\nIt is in a.py:\n- line 7\n"
     )
     assert (ended.code, stopped(ended.err)) == (1, [["Plan"]])
-    assert "timed_out: it took longer than 6 s; max_seconds lets a run take no more." in ended.err
+    assert ": timed_out: it took longer than 6 s" in ended.err
 
 
 def test_however_many_there_are_all_of_them_are_named(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from gencode.sandbox.processes.environment import MARK
+from gencode.sandbox.processes.environment import PROCESS_MARK
 from tests.interfaces.cli.running import Ended, gen, in_terminal, script
 
 SETTINGS = """\
@@ -334,7 +334,7 @@ def test_what_cannot_be_trusted_says_why(project: Path) -> None:
 
 
 def test_only_a_person_trusts_and_no_command_of_an_agent(project: Path) -> None:
-    ended = gen("trust", "--yes", cwd=project, **{MARK: "1"})
+    ended = gen("trust", "--yes", cwd=project, **{PROCESS_MARK: "1"})
     assert refused(ended, "Only you can trust a folder")
     assert states(project) == []
 

@@ -19,7 +19,7 @@ from gencode.core.events import (
 from gencode.core.messages import AssistantMessage, ToolCall, ToolMessage, Usage, UserMessage
 from gencode.core.status import EndReason, Status
 from gencode.core.task import replay
-from gencode.interfaces.render.agent_view import AgentView, RunEnd, View, fold, seen
+from gencode.interfaces.render.agent_view import AgentView, RunSummary, View, fold, seen
 
 GLOB = ToolCall("1", "Glob", {"pattern": "*.py"})
 GREP = ToolCall("2", "Grep", {"pattern": "def"})
@@ -89,7 +89,7 @@ def test_a_whole_life_is_folded_into_one_agent() -> None:
         started_at=at(1),
         ended_at=at(5),
         result="found",
-        ends=(RunEnd(at(5), Status.COMPLETED, "found"),),
+        ends=(RunSummary(at(5), Status.COMPLETED, "found"),),
         worked=4.0,
     )
     assert view == View({"b": expected})

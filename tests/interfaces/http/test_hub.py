@@ -27,7 +27,7 @@ class Line:
         self.writer = writer
         self.flow = FlowControl(cast("asyncio.Transport", writer.transport))
         self.wire = PeerConnection(writer.transport, self.flow)
-        self.wire.chunked = False
+        self.wire.use_chunks(False)
         self.client = StreamClient("", brief=False)
 
     async def pump(self) -> None:

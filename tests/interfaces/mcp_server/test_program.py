@@ -19,7 +19,7 @@ from gencode.core.status import Status
 from gencode.interfaces.cli import mcp
 from gencode.interfaces.cli.main import build_parser
 from gencode.interfaces.mcp_server.workspaces import CLIENT_GONE
-from gencode.sandbox.processes.environment import INSIDE
+from gencode.sandbox.processes.environment import INSIDE_MARK
 from gencode.testing import call, reported, says
 from mcp import Client
 from tests.interfaces.cli.running import script
@@ -176,7 +176,7 @@ def test_without_the_package_a_sentence_says_how_to_install_it(monkeypatch: pyte
 
 
 def test_a_server_below_a_server_does_not_start_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(INSIDE, "1")
+    monkeypatch.setenv(INSIDE_MARK, "1")
     with pytest.raises(UserMistake, match=r"\.mcp\.json"):
         mcp.run(build_parser().parse_args(["mcp"]))
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gencode.core.task import Task
-from gencode.interfaces.chat.prompt_history import History
+from gencode.interfaces.chat.prompt_history import PromptHistory
 from gencode.journal.store import TaskQuery
 from gencode.stores.memory import MemoryStore
 from gencode.testing import says
@@ -17,7 +17,7 @@ from tests.interfaces.tui.driving import Seat, seated, turns
 SHOWN = "by a fault in GenCode"
 
 
-class FileOfPrompts(History):
+class FileOfPrompts(PromptHistory):
     """A history that reads its file at every key, as a program's own may do."""
 
     def __init__(self, file: Path) -> None:

@@ -7,7 +7,7 @@ from textual import events
 from textual.geometry import Size
 
 from gencode.core.errors import UserMistake
-from gencode.interfaces.chat.prompt_history import History
+from gencode.interfaces.chat.prompt_history import PromptHistory
 from gencode.interfaces.tui.dialogs import ConfirmScreen
 from gencode.stores.memory import MemoryStore
 from gencode.testing import call, says
@@ -59,10 +59,14 @@ async def test_nothing_an_agent_says_acts(tmp_path: Path) -> None:
 
 async def test_up_brings_earlier_prompts_also_of_other_sessions(tmp_path: Path) -> None:
     history = tmp_path / "history.jsonl"
-    async with seated(tmp_path, also={"history": History(history)}, script=turns(main=[says("ok")])) as setup:
+    async with seated(
+        tmp_path, also={"history": PromptHistory(history)}, script=turns(main=[says("ok")])
+    ) as setup:
         await setup.type("first question")
         await setup.rests()
-    async with seated(tmp_path, also={"history": History(history)}, script=turns(main=[says("ok")])) as setup:
+    async with seated(
+        tmp_path, also={"history": PromptHistory(history)}, script=turns(main=[says("ok")])
+    ) as setup:
         await setup.press("up")
         assert setup.app.top.composer.text == "first question"
         await setup.press("down")

@@ -9,7 +9,7 @@ import pytest
 from gencode.core.rules import Action, Mode, Policy, Rule
 from gencode.permissions.calls import CallFacts
 from gencode.permissions.decision import decide
-from gencode.sandbox.shells import Order, only_reads
+from gencode.sandbox.shells import CommandRequest, only_reads
 from tests.permissions.bash.judged import WHERE
 
 CASES = Path(__file__).parents[2] / "cases" / "bash_permissions.jsonl"
@@ -48,7 +48,7 @@ def check_one_predicate(file: Path) -> int:
             continue
         checked += 1
         facts = CallFacts(tool="Bash", input={"command": case["command"]}, effect="execute", workspace=WHERE)
-        assert only_reads(Order(case["command"], WHERE, "task")), case
+        assert only_reads(CommandRequest(case["command"], WHERE, "task")), case
         assert decide(facts, chain(case)).neutral, case
     return checked
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from gencode.sandbox.processes.command_runner import Commands
+from gencode.sandbox.processes.command_runner import CommandRunner
 
 
 @pytest.fixture
@@ -14,6 +14,6 @@ def state(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-async def commands(state: Path) -> AsyncIterator[Commands]:
-    async with Commands(state) as opened:
+async def commands(state: Path) -> AsyncIterator[CommandRunner]:
+    async with CommandRunner(state) as opened:
         yield opened

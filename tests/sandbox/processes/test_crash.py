@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from gencode.sandbox.processes.environment import MARK
-from gencode.sandbox.processes.fork_server_client import sweep
+from gencode.sandbox.processes.environment import PROCESS_MARK
+from gencode.sandbox.processes.fork_server_client import end_leftovers
 from tests.sandbox.processes.living import HOSTILE, alive, eventually, new_word
 
 CRASHES = int(os.environ.get("GEN_KILLS", "1"))
@@ -20,10 +20,10 @@ PROCESS = """
 import asyncio, sys
 from pathlib import Path
 from gencode.sandbox.processes.command import Command
-from gencode.sandbox.processes.command_runner import Commands
+from gencode.sandbox.processes.command_runner import CommandRunner
 
 async def main():
-    async with Commands(Path(sys.argv[1])) as commands:
+    async with CommandRunner(Path(sys.argv[1])) as commands:
         running = [await commands.start(Command(text, Path("/"))) for text in sys.argv[2:]]
         while not all(b"ready" in each.output().head for each in running):
             await asyncio.sleep(0.01)
@@ -45,7 +45,7 @@ def started(state: Path, *texts: str) -> "subprocess.Popen[str]":
 
 def below(word: str) -> list[int]:
     """Keepers, wardens and commands, not the process that started them."""
-    return [process for process in alive(word) if MARK.encode() in environ(process)]
+    return [process for process in alive(word) if PROCESS_MARK.encode() in environ(process)]
 
 
 def environ(process: int) -> bytes:
@@ -64,7 +64,7 @@ async def test_a_process_that_dies_takes_its_commands_with_it(state: Path, numbe
             process.wait()
         assert await eventually(lambda word=word: not alive(word))
     assert await eventually(lambda: not marked(state))
-    assert sweep(state) == 0
+    assert end_leftovers(state) == 0
 
 
 def marked(state: Path) -> list[str]:
@@ -88,12 +88,12 @@ async def test_what_could_not_notice_the_crash_is_swept_at_the_next_start(
         assert len(watchers) == 2
         for watcher in watchers:
             os.kill(watcher, signal.SIGSTOP)
-        assert sweep(state) == 0
+        assert end_leftovers(state) == 0
         process.kill()
         process.wait()
     left = below(word)
     assert set(watchers) < set(left)
-    assert await asyncio.to_thread(sweep, state) >= len(left)
+    assert await asyncio.to_thread(end_leftovers, state) >= len(left)
     assert await eventually(lambda: not alive(word))
     assert list((state / "keepers").iterdir()) == []
 
@@ -106,10 +106,10 @@ def cmdline(process: int) -> bytes:
 
 
 def test_a_first_start_has_nothing_to_sweep(state: Path) -> None:
-    assert sweep(state) == 0
+    assert end_leftovers(state) == 0
 
 
 def test_a_record_that_is_garbage_stays_and_harms_nobody(state: Path) -> None:
     (state / "keepers").mkdir(parents=True)
     (state / "keepers" / "odd").write_bytes(b"\xff|not|an|owner")
-    assert (sweep(state), (state / "keepers" / "odd").exists()) == (0, True)
+    assert (end_leftovers(state), (state / "keepers" / "odd").exists()) == (0, True)

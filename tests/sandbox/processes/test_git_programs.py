@@ -9,8 +9,8 @@ import pytest
 
 from gencode.core.errors import ToolError
 from gencode.sandbox.processes.command import Command
-from gencode.sandbox.processes.command_runner import Commands
-from gencode.sandbox.processes.environment import Scrub
+from gencode.sandbox.processes.command_runner import CommandRunner
+from gencode.sandbox.processes.environment import EnvironmentFilter
 from gencode.sandbox.processes.git_programs import may_run_git, neutral_settings
 
 pytestmark = pytest.mark.needs("git")
@@ -106,7 +106,7 @@ def poison(config: Path, canary: Path) -> None:
 
 
 async def read_all(folder: Path, tmp_path: Path) -> None:
-    async with Commands(tmp_path / "state") as commands:
+    async with CommandRunner(tmp_path / "state") as commands:
         for text in READING:
             await commands.run(Command(text, folder, seconds=30, reads_only=True))
 
@@ -195,7 +195,7 @@ async def test_git_is_refused_where_the_names_of_submodules_break_off(tmp_path: 
     folder, canary = with_submodule(tmp_path)
     broken_modules(folder)
     canary.unlink(missing_ok=True)
-    async with Commands(tmp_path / "state") as commands:
+    async with CommandRunner(tmp_path / "state") as commands:
         with pytest.raises(ToolError, match="gitmodules is broken"):
             await commands.run(Command(text, folder, seconds=30, reads_only=True))
     assert not canary.exists()
@@ -208,7 +208,7 @@ def test_names_that_git_does_not_read_may_be_broken_and_are_taken_as_far_as_they
     whole = (folder / ".gitmodules").read_text()
     broken_modules(folder)
     (folder / ".gitmodules").write_text(whole.replace("deep", "renamed"))
-    settings = neutral_settings(folder, Scrub().reading(os.environ, tmp_path))
+    settings = neutral_settings(folder, EnvironmentFilter().read_only(os.environ, tmp_path))
     assert settings == {"submodule.deep.ignore": "all", "submodule.renamed.ignore": "all"}
 
 
@@ -224,7 +224,7 @@ async def test_a_conflict_in_the_names_of_submodules_can_be_looked_at(tmp_path: 
     plainly(folder, "-c", "user.name=n", "-c", "user.email=n@example.org", "merge", "one")
     assert "<<<<<<<" in names.read_text()
     canary.unlink(missing_ok=True)
-    async with Commands(tmp_path / "state") as commands:
+    async with CommandRunner(tmp_path / "state") as commands:
         ended = await commands.run(Command("git status --short", folder, seconds=30, reads_only=True))
         await read_all(folder, tmp_path)
     assert ("UU .gitmodules" in ended.output.text(), canary.exists()) == (True, False)
@@ -238,7 +238,7 @@ def test_git_is_refused_where_its_configuration_breaks_off(tmp_path: Path, where
     with (folder / ".git" / where).open("a") as file:
         file.write('[filter "x"]\nclean = evil\n[garbage')
     with pytest.raises(ToolError, match="cannot be read as a whole"):
-        neutral_settings(folder, Scrub().reading(os.environ, tmp_path))
+        neutral_settings(folder, EnvironmentFilter().read_only(os.environ, tmp_path))
 
 
 @pytest.mark.parametrize(("names", "length"), [(3_000, 10), (1, 200_000)])
@@ -249,7 +249,7 @@ async def test_git_is_refused_where_more_is_named_than_an_environment_holds(
     with (folder / ".git" / "config").open("a") as file:
         for number in range(names):
             file.write(f'[filter "{str(number).zfill(length)}"]\nclean = evil\n')
-    async with Commands(tmp_path / "state") as commands:
+    async with CommandRunner(tmp_path / "state") as commands:
         with pytest.raises(ToolError, match="too many programs"):
             await commands.run(Command("git status", folder, seconds=30, reads_only=True))
 
@@ -262,7 +262,7 @@ def test_a_git_that_does_not_obey_is_refused(tmp_path: Path) -> None:
     old.chmod(0o755)
     environ = {**os.environ, "PATH": f"{old.parent}{os.pathsep}{os.environ['PATH']}"}
     with pytest.raises(ToolError, match=r"older than 2\.31"):
-        neutral_settings(folder, Scrub().reading(environ, tmp_path))
+        neutral_settings(folder, EnvironmentFilter().read_only(environ, tmp_path))
 
 
 async def test_git_behind_a_link_is_neutral_too(tmp_path: Path) -> None:
@@ -285,7 +285,7 @@ async def test_the_plain_difference_is_shown_where_a_repository_names_a_program_
     (folder / "odd \"'$(touch pwned) name.txt").write_text("odd\n")
     (folder / "bytes.txt").write_bytes(b"a\0b\n")
     git(folder, "-c", f"{key}=", "add", "--intent-to-add", ".")
-    async with Commands(tmp_path / "state") as commands:
+    async with CommandRunner(tmp_path / "state") as commands:
         ended = await commands.run(Command("git diff", folder, seconds=30, reads_only=True))
     shown = ended.output.text()
     assert (ended.exit_code, canary.exists(), (folder / "pwned").exists()) == (0, False, False)
@@ -319,7 +319,7 @@ async def test_a_signature_is_not_looked_at(tmp_path: Path, home: Path) -> None:
     git(folder, "config", "format.pretty", "%G? %H")
     git(folder, "config", "pretty.mine", "%GS %H")
     environ = {**os.environ, "PATH": f"{fake.parent}{os.pathsep}{os.environ['PATH']}"}
-    async with Commands(tmp_path / "state") as commands:
+    async with CommandRunner(tmp_path / "state") as commands:
         for text in ("git log", "git log --pretty=mine", "git show", "git log --format=%G?"):
             await commands.run(Command(text, folder, seconds=30, reads_only=True, environ=environ))
     assert (canary.exists(), (home / ".gnupg").exists()) == (False, False)
@@ -365,14 +365,14 @@ async def test_what_an_included_file_names_is_not_started(tmp_path: Path) -> Non
 
 async def test_a_harmless_repository_is_read_as_ever(tmp_path: Path) -> None:
     folder = repository(tmp_path / "ws")
-    async with Commands(tmp_path / "state") as commands:
+    async with CommandRunner(tmp_path / "state") as commands:
         ended = await commands.run(Command("git diff --stat", folder, seconds=30, reads_only=True))
     assert (ended.exit_code, "a.txt | 2 +-" in ended.output.text()) == (0, True)
 
 
 def test_the_settings_are_those_of_the_repository_and_not_the_persons(tmp_path: Path, home: Path) -> None:
     folder = repository(tmp_path / "ws")
-    environ = Scrub().reading(os.environ, tmp_path)
+    environ = EnvironmentFilter().read_only(os.environ, tmp_path)
     (home / ".gitconfig").write_text('[filter "lfs"]\nclean = git-lfs clean\n')
     assert neutral_settings(folder, environ) == {}
     git(folder, "config", "filter.own.clean", "cat")
@@ -388,7 +388,7 @@ def test_a_configuration_that_never_ends_is_an_error_and_nobody_waits_for_it(tmp
     (folder / ".git" / "config").unlink()
     os.mkfifo(folder / ".git" / "config")
     with pytest.raises(ToolError, match="takes too long"):
-        neutral_settings(folder, Scrub().reading(os.environ, tmp_path))
+        neutral_settings(folder, EnvironmentFilter().read_only(os.environ, tmp_path))
 
 
 @pytest.mark.parametrize("text", ["git status", 'g"i"t log', "g\\it diff", "$'\\x67it' log", "ls; git show"])

@@ -12,38 +12,38 @@ from hypothesis import strategies as st
 
 from gencode.core.errors import ToolError
 from gencode.sandbox.processes.command import Command
-from gencode.sandbox.processes.command_runner import Commands
-from gencode.sandbox.processes.output import Ends, Keep, Output, OutputFile
+from gencode.sandbox.processes.command_runner import CommandRunner
+from gencode.sandbox.processes.output import CommandOutput, HeadAndTail, OutputFile, OutputLimits
 
 MEGABYTES = int(os.environ.get("GEN_FLOOD_MEGABYTES", "300"))
-SMALL = Keep(head=100, tail=50, file=1000)
+SMALL = OutputLimits(head=100, tail=50, file=1000)
 
 
 @settings(max_examples=int(os.environ.get("GEN_EXAMPLES", "100")), deadline=None)
 @given(st.lists(st.binary(max_size=40)), st.integers(1, 20), st.integers(1, 20))
 def test_ends_are_the_ends_of_the_whole(chunks: list[bytes], head: int, tail: int) -> None:
-    ends, whole = Ends(Keep(head, tail)), b"".join(chunks)
+    ends, whole = HeadAndTail(OutputLimits(head, tail)), b"".join(chunks)
     for chunk in chunks:
         ends.add(chunk)
     first, last = whole[:head], whole[head:][-tail:]
     between = whole[head : len(whole) - len(last)]
-    assert (ends.both(), ends.total) == ((first, last), len(whole))
+    assert (ends.head_and_tail(), ends.total) == ((first, last), len(whole))
     assert (ends.lines_between(), ends.complete) == (between.count(b"\n"), len(whole) <= head + tail)
 
 
 async def test_a_short_output_makes_no_file(state: Path, tmp_path: Path) -> None:
-    async with Commands(state, keep=SMALL) as commands:
+    async with CommandRunner(state, keep=SMALL) as commands:
         ended = await commands.run(Command("printf %0150d 0", tmp_path, file=tmp_path / "long"))
-    assert ended.output == Output(head=b"0" * 100, tail=b"0" * 50, total=150)
+    assert ended.output == CommandOutput(head=b"0" * 100, tail=b"0" * 50, total=150)
     assert (ended.output.text(), (tmp_path / "long").exists()) == ("0" * 150, False)
 
 
 async def test_a_long_output_is_in_its_file_from_the_first_byte_on(state: Path, tmp_path: Path) -> None:
     file = tmp_path / "folder" / "long"
-    async with Commands(state, keep=SMALL) as commands:
+    async with CommandRunner(state, keep=SMALL) as commands:
         ended = await commands.run(Command("seq 100 199; echo end", tmp_path, file=file))
     whole = "".join(f"{number}\n" for number in range(100, 200)) + "end\n"
-    kept = Output(whole[:100].encode(), whole[-50:].encode(), 404, 63, file, 404)
+    kept = CommandOutput(whole[:100].encode(), whole[-50:].encode(), 404, 63, file, 404)
     assert (ended.output, file.read_text()) == (kept, whole)
     assert (stat.S_IMODE(file.stat().st_mode), stat.S_IMODE(file.parent.stat().st_mode)) == (0o600, 0o700)
     assert ended.output.text() == (
@@ -55,7 +55,7 @@ async def test_a_long_output_is_in_its_file_from_the_first_byte_on(state: Path, 
 
 async def test_a_file_stops_at_its_limit_and_says_so(state: Path, tmp_path: Path) -> None:
     file = tmp_path / "long"
-    async with Commands(state, keep=SMALL) as commands:
+    async with CommandRunner(state, keep=SMALL) as commands:
         ended = await commands.run(Command("yes | head -c 5000", tmp_path, file=file))
     assert (ended.output.total, ended.output.filed) == (5000, 1000)
     note = "\n[4,000 bytes more were written and are not in this file]\n"
@@ -64,16 +64,16 @@ async def test_a_file_stops_at_its_limit_and_says_so(state: Path, tmp_path: Path
 
 
 async def test_an_output_that_is_not_text_is_shown_as_far_as_it_is(state: Path, tmp_path: Path) -> None:
-    async with Commands(state) as commands:
+    async with CommandRunner(state) as commands:
         ended = await commands.run(Command(r"printf 'a\377b\n'", tmp_path))
     assert (ended.output.head, ended.output.text()) == (b"a\xffb\n", "a\ufffdb\n")
 
 
 async def test_a_character_that_was_cut_is_left_out(state: Path, tmp_path: Path) -> None:
-    async with Commands(state, keep=Keep(head=4, tail=4)) as commands:
+    async with CommandRunner(state, keep=OutputLimits(head=4, tail=4)) as commands:
         ended = await commands.run(Command("printf üüüüüüüü", tmp_path))
     assert ended.output.text() == "üü\n\n[8 of 16 bytes are left out here]\n\nüü"
-    async with Commands(state, keep=Keep(head=3, tail=3)) as commands:
+    async with CommandRunner(state, keep=OutputLimits(head=3, tail=3)) as commands:
         ended = await commands.run(Command("printf üüüüüüüü", tmp_path))
     assert ended.output.text() == "ü\n\n[10 of 16 bytes are left out here]\n\nü"
 
@@ -82,7 +82,7 @@ async def test_a_file_that_cannot_be_made_is_told_and_does_not_stop_the_command(
     state: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "link").symlink_to(tmp_path / "elsewhere")
-    async with Commands(state, keep=SMALL) as commands:
+    async with CommandRunner(state, keep=SMALL) as commands:
         ended = await commands.run(Command("seq 1000; touch ran", tmp_path, file=tmp_path / "link"))
     assert (ended.exit_code, (tmp_path / "ran").exists(), (tmp_path / "elsewhere").exists()) == (
         0,
@@ -103,11 +103,11 @@ FULL = """
 import asyncio, resource, sys
 from pathlib import Path
 from gencode.sandbox.processes.command import Command
-from gencode.sandbox.processes.command_runner import Commands
+from gencode.sandbox.processes.command_runner import CommandRunner
 
 async def main():
     file = Path(sys.argv[1]) / "long"
-    async with Commands(Path(sys.argv[1])) as commands:
+    async with CommandRunner(Path(sys.argv[1])) as commands:
         await commands.run(Command("true", Path("/")))
         resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, -1))
         ended = await commands.run(Command("yes | head -c 1000000", Path("/"), file=file))
@@ -130,10 +130,10 @@ FLOOD = """
 import asyncio, resource, sys
 from pathlib import Path
 from gencode.sandbox.processes.command import Command
-from gencode.sandbox.processes.command_runner import Commands
+from gencode.sandbox.processes.command_runner import CommandRunner
 
 async def main():
-    async with Commands(Path(sys.argv[1])) as commands:
+    async with CommandRunner(Path(sys.argv[1])) as commands:
         await commands.run(Command("echo warm", Path("/"), file=Path(sys.argv[1]) / "warm", growing=True))
         before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         ended = await commands.run(

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from gencode.sandbox.processes.command import Command
-from gencode.sandbox.processes.command_runner import Commands
-from gencode.sandbox.processes.running_command import Running
+from gencode.sandbox.processes.command_runner import CommandRunner
+from gencode.sandbox.processes.running_command import RunningCommand
 from tests.sandbox.processes.living import HOSTILE, alive, eventually, new_word, python
 
 KILLS = int(os.environ.get("GEN_KILLS", "3"))
@@ -60,12 +60,12 @@ STOPS_BOTH = (
 )
 
 
-async def ready(running: Running) -> None:
+async def ready(running: RunningCommand) -> None:
     """Return when the command has said that everything it wants to start has started, or has ended."""
     assert await eventually(lambda: b"ready" in running.output().head or running.task.done())
 
 
-async def test_hostile_trees_are_ended_to_the_last_process(commands: Commands, tmp_path: Path) -> None:
+async def test_hostile_trees_are_ended_to_the_last_process(commands: CommandRunner, tmp_path: Path) -> None:
     for _ in range(KILLS):
         word = new_word()
         running = await commands.start(Command(HOSTILE.replace("WORD", word), tmp_path))
@@ -76,7 +76,7 @@ async def test_hostile_trees_are_ended_to_the_last_process(commands: Commands, t
         assert alive(word) == []
 
 
-async def test_a_tree_that_listens_ends_by_itself(commands: Commands, tmp_path: Path) -> None:
+async def test_a_tree_that_listens_ends_by_itself(commands: CommandRunner, tmp_path: Path) -> None:
     text = "trap 'echo bye; exit 5' TERM; echo ready; while :; do :; done"
     running = await commands.start(Command(text, tmp_path))
     await ready(running)
@@ -84,7 +84,7 @@ async def test_a_tree_that_listens_ends_by_itself(commands: Commands, tmp_path: 
     assert (ended.cause, ended.exit_code, ended.output.text()) == ("stopped", 5, "ready\nbye\n")
 
 
-async def test_a_stopped_process_is_ended_too(commands: Commands, tmp_path: Path) -> None:
+async def test_a_stopped_process_is_ended_too(commands: CommandRunner, tmp_path: Path) -> None:
     running = await commands.start(Command("echo ready; kill -STOP $$", tmp_path))
     await ready(running)
     ended = await running.stop()
@@ -92,7 +92,7 @@ async def test_a_stopped_process_is_ended_too(commands: Commands, tmp_path: Path
 
 
 @pytest.mark.parametrize("script", [BOMB, HOPPER], ids=["bomb", "hopper"])
-async def test_what_forks_all_the_time_is_ended(commands: Commands, tmp_path: Path, script: str) -> None:
+async def test_what_forks_all_the_time_is_ended(commands: CommandRunner, tmp_path: Path, script: str) -> None:
     word = new_word()
     running = await commands.start(Command(python(script, word), tmp_path))
     await ready(running)
@@ -112,7 +112,7 @@ async def test_what_forks_all_the_time_is_ended(commands: Commands, tmp_path: Pa
     ids=["kills warden", "stops warden", "kills keeper", "kills both", "stops both"],
 )
 async def test_a_command_that_attacks_who_watches_it_ends_all_the_same(
-    commands: Commands, tmp_path: Path, text: str, cause: str
+    commands: CommandRunner, tmp_path: Path, text: str, cause: str
 ) -> None:
     word = new_word()
     running = await commands.start(Command(text.replace("WORD", word), tmp_path))
@@ -123,7 +123,7 @@ async def test_a_command_that_attacks_who_watches_it_ends_all_the_same(
 
 
 async def test_a_warden_that_is_stopped_again_and_again_is_replaced_by_force(
-    commands: Commands, tmp_path: Path
+    commands: CommandRunner, tmp_path: Path
 ) -> None:
     word = new_word()
     text = f"trap '' TERM; warden=$PPID; echo ready; while :; do kill -STOP $warden; done; : {word}"
@@ -134,7 +134,7 @@ async def test_a_warden_that_is_stopped_again_and_again_is_replaced_by_force(
     assert (await commands.run(Command("echo on", tmp_path))).output.text() == "on\n"
 
 
-async def test_stopping_one_command_leaves_the_others(commands: Commands, tmp_path: Path) -> None:
+async def test_stopping_one_command_leaves_the_others(commands: CommandRunner, tmp_path: Path) -> None:
     word = new_word()
     stays = await commands.start(Command(f"echo ready; sleep 300; : {word}", tmp_path))
     goes = await commands.start(Command("echo ready; sleep 300", tmp_path))
@@ -144,7 +144,9 @@ async def test_stopping_one_command_leaves_the_others(commands: Commands, tmp_pa
     assert (commands.running(), alive(word) != []) == ({stays.id: stays}, True)
 
 
-async def test_a_command_that_ends_normally_leaves_nobody_either(commands: Commands, tmp_path: Path) -> None:
+async def test_a_command_that_ends_normally_leaves_nobody_either(
+    commands: CommandRunner, tmp_path: Path
+) -> None:
     word = new_word()
     text = HOSTILE.replace("WORD", word).replace("while :; do sleep 300; done", "exit 0")
     ended = await commands.run(Command(text, tmp_path))

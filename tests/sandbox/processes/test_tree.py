@@ -6,11 +6,11 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gencode.sandbox.processes.process_tree import below, census, descendants
+from gencode.sandbox.processes.process_tree import below, descendants, list_processes
 
 
 def test_this_process_and_its_parent_are_counted() -> None:
-    assert census()[os.getpid()] == (os.getppid(), os.getpgrp())
+    assert list_processes()[os.getpid()] == (os.getppid(), os.getpgrp())
 
 
 def test_a_name_with_a_bracket_does_not_confuse_the_count(tmp_path: Path) -> None:
@@ -18,7 +18,7 @@ def test_a_name_with_a_bracket_does_not_confuse_the_count(tmp_path: Path) -> Non
     (tmp_path / "7" / "stat").write_text("7 (a) S 1 (b) S 3 5 5 0 -1")
     (tmp_path / "8").mkdir()
     (tmp_path / "self").mkdir()
-    assert census(str(tmp_path)) == {7: (3, 5)}
+    assert list_processes(str(tmp_path)) == {7: (3, 5)}
 
 
 def test_children_are_found_through_every_thread(tmp_path: Path) -> None:

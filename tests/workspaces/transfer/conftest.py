@@ -12,4 +12,4 @@ def office(tmp_path: Path) -> Iterator[Office]:
     made = Office()
     yield made
     for lodging in made.lodgings:
-        lodging.leave(tmp_path / "home")
+        lodging.release(tmp_path / "home")

@@ -7,8 +7,8 @@ from msgspec.structs import replace
 
 from gencode.journal.dispatch import MissingPart
 from gencode.journal.folder_snapshot import FolderSnapshot, ReturnedChanges
-from gencode.workspaces.transfer.snapshot_builder import Packer
-from gencode.workspaces.transfer.worker_copy import Guest, Lodging, lodge
+from gencode.workspaces.transfer.snapshot_builder import SnapshotBuilder
+from gencode.workspaces.transfer.worker_copy import IncomingTask, TaskWorktree, open_task_worktree
 
 TASK = "0123abcd"
 
@@ -20,7 +20,7 @@ class Office:
         self.packs: dict[str, bytes] = {}
         self.back: dict[str, tuple[ReturnedChanges, bytes]] = {}
         self.hindered: list[tuple[str, str, str, MissingPart]] = []
-        self.lodgings: list[Lodging] = []
+        self.lodgings: list[TaskWorktree] = []
         self.kept = 0
         self.owner = "me"
 
@@ -61,10 +61,10 @@ class Office:
 
 async def sent(folder: Path, office: Office) -> FolderSnapshot:
     """A folder as a parcel."""
-    return await Packer(folder, folder.parent / "own", office).pack()
+    return await SnapshotBuilder(folder, folder.parent / "own", office).build()
 
 
-async def arrived(parcel: FolderSnapshot, office: Office, home: Path, task: str = TASK) -> Lodging:
+async def arrived(parcel: FolderSnapshot, office: Office, home: Path, task: str = TASK) -> TaskWorktree:
     """The copy of it on a worker."""
-    office.lodgings.append(await lodge(Guest(task, "/there", parcel), office, home))
+    office.lodgings.append(await open_task_worktree(IncomingTask(task, "/there", parcel), office, home))
     return office.lodgings[-1]

@@ -13,7 +13,7 @@ from tests.workspaces.transfer.post import Office, arrived, sent
 from tests.workspaces.worktrees.yard import TEN, git, repository
 
 from gencode.core.errors import UserMistake
-from gencode.workspaces.transfer.apply_changes import TURN, Arrival, Homecoming, turn
+from gencode.workspaces.transfer.apply_changes import LOCK_FILE, ApplyResult, ChangeApplier, checkout_lock
 from gencode.workspaces.transfer.checkout import checkout_at
 
 pytestmark = pytest.mark.needs("git")
@@ -34,13 +34,13 @@ async def worked(repo: Path, office: Office, task: str, before: str, after: str)
     await lodging.hand_in(office, "me", "worker")
 
 
-async def brought(repo: Path, office: Office, task: str) -> Arrival:
-    return await Homecoming(repo, office).bring(*office.back[task])
+async def brought(repo: Path, office: Office, task: str) -> ApplyResult:
+    return await ChangeApplier(repo, office).apply(*office.back[task])
 
 
 def is_held(repo: Path) -> bool:
     """Whether somebody brings work to a checkout."""
-    handle = os.open(repo / ".git" / TURN, os.O_WRONLY)
+    handle = os.open(repo / ".git" / LOCK_FILE, os.O_WRONLY)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -79,7 +79,7 @@ async def test_the_same_work_that_is_brought_twice_at_once_is_there_the_second_t
 async def test_nothing_is_compared_while_another_process_brings_work(tmp_path: Path, office: Office) -> None:
     repo = repository(tmp_path / "repo", a_txt=TEN)
     await worked(repo, office, ONE, "3\n", "three\n")
-    command = (sys.executable, "-c", HOLDS, str(repo / ".git" / TURN))
+    command = (sys.executable, "-c", HOLDS, str(repo / ".git" / LOCK_FILE))
     other = await asyncio.create_subprocess_exec(*command, stdin=PIPE, stdout=PIPE)
     assert other.stdout is not None and await other.stdout.readline() == b"held\n"
     bringing = asyncio.create_task(brought(repo, office, ONE))
@@ -97,9 +97,9 @@ async def test_the_same_work_that_is_brought_twice_at_once_is_news_once(
 ) -> None:
     repo = repository(tmp_path / "repo", a_txt=TEN)
     await worked(repo, office, ONE, "3\n", "three\n")
-    both = [Homecoming(repo, office) for _ in range(2)]
-    arrived = await asyncio.gather(*(each.bring(*office.back[ONE]) for each in both))
-    assert sorted((each.state, home.news) for each, home in zip(arrived, both, strict=True)) == [
+    both = [ChangeApplier(repo, office) for _ in range(2)]
+    arrived = await asyncio.gather(*(each.apply(*office.back[ONE]) for each in both))
+    assert sorted((each.state, home.is_news) for each, home in zip(arrived, both, strict=True)) == [
         ("applied", True),
         ("there", False),
     ]
@@ -123,14 +123,14 @@ async def test_the_turn_is_held_from_the_comparison_until_the_work_is_taken(
 
     watched = Watched()
     watched.packs = office.packs
-    await Homecoming(repo, watched).bring(*office.back[ONE], allowed)
+    await ChangeApplier(repo, watched).apply(*office.back[ONE], allowed)
     assert (seen, is_held(repo)) == ([True, True], False)
 
 
 async def test_who_is_cut_off_while_it_waits_changes_nothing(tmp_path: Path, office: Office) -> None:
     repo = repository(tmp_path / "repo", a_txt=TEN)
     await worked(repo, office, ONE, "3\n", "three\n")
-    async with turn(await checkout_at(repo)):
+    async with checkout_lock(await checkout_at(repo)):
         bringing = asyncio.create_task(brought(repo, office, ONE))
         await asyncio.sleep(0.2)
         bringing.cancel()
@@ -145,7 +145,7 @@ async def test_no_link_is_followed_and_no_pipe_is_waited_for(
 ) -> None:
     repo = repository(tmp_path / "repo", a_txt=TEN)
     await worked(repo, office, ONE, "3\n", "three\n")
-    lock, outside = repo / ".git" / TURN, tmp_path / "outside"
+    lock, outside = repo / ".git" / LOCK_FILE, tmp_path / "outside"
     if kind == "link":
         lock.symlink_to(outside)
     else:

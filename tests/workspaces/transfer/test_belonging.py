@@ -8,7 +8,7 @@ from tests.workspaces.transfer.post import Office, sent
 from tests.workspaces.worktrees.yard import TEN, git, repository
 
 from gencode.journal.folder_snapshot import FolderSnapshot
-from gencode.workspaces.transfer.checkout import NoClone, checkout_at, must_fit
+from gencode.workspaces.transfer.checkout import NotAClone, checkout_at, require_same_repository
 
 pytestmark = pytest.mark.needs("git")
 
@@ -16,8 +16,8 @@ pytestmark = pytest.mark.needs("git")
 async def fits(folder: Path, parcel: FolderSnapshot, *, own: bool) -> str:
     """Empty, or why it does not."""
     try:
-        await must_fit(await checkout_at(folder), parcel, own=own)
-    except NoClone as why:
+        await require_same_repository(await checkout_at(folder), parcel, own=own)
+    except NotAClone as why:
         return str(why)
     return ""
 

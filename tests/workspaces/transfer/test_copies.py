@@ -15,12 +15,12 @@ from hypothesis import strategies as st
 from tests.workspaces.transfer.post import TASK, Office, arrived, sent
 from tests.workspaces.worktrees.yard import TEN, commit, git, repository
 
-from gencode.sandbox.placeholder_files import ITSELF
+from gencode.sandbox.placeholder_files import OWN_COMMONDIR
 from gencode.workspaces.transfer import mirror
-from gencode.workspaces.transfer.apply_changes import Homecoming
-from gencode.workspaces.transfer.worker_copy import Lodging
-from gencode.workspaces.worktrees.agent_work import Work
-from gencode.workspaces.worktrees.leftovers import leftovers
+from gencode.workspaces.transfer.apply_changes import ChangeApplier
+from gencode.workspaces.transfer.worker_copy import TaskWorktree
+from gencode.workspaces.worktrees.agent_work import WorktreeResult
+from gencode.workspaces.worktrees.leftovers import find_leftovers
 
 pytestmark = pytest.mark.needs("git")
 
@@ -31,14 +31,14 @@ def subjects(repo: Path, *words: str) -> list[str]:
     return git(repo, "log", "--format=%s", *words).splitlines()
 
 
-async def handed_in(lodging: Lodging, office: Office) -> Work:
+async def handed_in(lodging: TaskWorktree, office: Office) -> WorktreeResult:
     work, why = await lodging.hand_in(office, "me", "worker")
     assert why == ""
     return work
 
 
 async def brought(repo: Path, office: Office) -> str:
-    return (await Homecoming(repo, office).bring(*office.back[TASK])).state
+    return (await ChangeApplier(repo, office).apply(*office.back[TASK])).state
 
 
 def stated(copy: Path, name: str, text: str, subject: str) -> None:
@@ -61,7 +61,7 @@ async def test_an_agent_commits_and_branches_as_at_home_and_its_commits_arrive(
     (copy / "c.txt").write_text("left\n")
     work = await handed_in(lodging, office)
     assert (work.notes, [each.path for each in work.files]) == ((), ["a.txt", "b.txt", "c.txt"])
-    assert (copy.exists(), await leftovers(tmp_path / "home")) == (False, [])
+    assert (copy.exists(), await find_leftovers(tmp_path / "home")) == (False, [])
     (repo / "a.txt").write_text(TEN.replace("3\n", "THREE\n"))
     assert await brought(repo, office) == "offered"
     left = f"Work of an agent in {lodging.tree.name}"
@@ -113,7 +113,7 @@ async def test_a_task_goes_on_elsewhere_at_its_own_commit(tmp_path: Path, office
     assert git(second.cwd, "status", "--short").splitlines() == [" M a.txt", "?? c.txt"]
     stated(second.cwd, "c.txt", "left\nand more\n", "Add c")
     await handed_in(second, office)
-    assert (await Homecoming(repo, office).bring(*office.back[TASK])).branch == BRANCH
+    assert (await ChangeApplier(repo, office).apply(*office.back[TASK])).branch == BRANCH
     there = git(repo, "ls-tree", "--name-only", BRANCH).splitlines()
     assert ("Add c" in subjects(repo, BRANCH), there) == (True, ["a.txt", "b.txt", "c.txt"])
 
@@ -166,7 +166,7 @@ async def test_what_a_killed_worker_left_standing_in_is_no_redirection(
 ) -> None:
     repo = repository(tmp_path / "repo", a_txt=TEN)
     lodging = await arrived(await sent(repo, office), office, tmp_path / "home")
-    (lodging.cwd / ".git/commondir").write_bytes(ITSELF)
+    (lodging.cwd / ".git/commondir").write_bytes(OWN_COMMONDIR)
     stated(lodging.cwd, "b.txt", "b\n", "Add b")
     assert (await handed_in(lodging, office)).notes == ()
 
@@ -190,7 +190,7 @@ async def test_the_doctor_shows_how_a_copy_is_looked_at_and_removed_without_runn
     look, remove = fix.split(" (run no git in the copy: its agent could write to its .git); then ")
     assert (await asyncio.to_thread(bash, look, tmp_path), ran.exists()) == ("?? b.txt\n", False)
     await asyncio.to_thread(bash, remove, tmp_path)
-    assert (copy.exists(), await leftovers(home)) == (False, [])
+    assert (copy.exists(), await find_leftovers(home)) == (False, [])
 
 
 async def test_a_living_copy_outlives_the_packing_of_its_mirror(
@@ -263,7 +263,7 @@ def test_whatever_an_agent_does_with_git_the_files_at_home_become_those_of_its_c
                 assert await brought(repo, office) in {"applied", "there"}
             assert plain(repo) == expected
         finally:
-            lodging.leave(folder / "home")
+            lodging.release(folder / "home")
 
     with TemporaryDirectory() as folder:
         asyncio.run(there_and_back(Path(folder)))
@@ -340,12 +340,12 @@ async def test_nothing_that_an_agent_put_into_its_repository_runs_or_leads_elsew
     lodging = await arrived(await sent(repo, office), office, tmp_path / "home")
     (lodging.cwd / "a.txt").write_text("changed\n")
     harm(lodging.cwd / ".git", proof)
-    [left] = await leftovers(tmp_path / "home")
+    [left] = await find_leftovers(tmp_path / "home")
     work = await handed_in(lodging, office)
     assert (left.changed in {1, 2}, "a.txt" in [each.path for each in work.files]) == (True, True)
     assert await brought(repo, office) == "applied"
     assert ((repo / "a.txt").read_text(), (repo / "b.txt").read_text()) == ("changed\n", "b\n")
-    lodging.leave(tmp_path / "home")
+    lodging.release(tmp_path / "home")
     again = await arrived(office.back[TASK][0].parcel, office, tmp_path / "home")
     assert ((again.cwd / "a.txt").is_file(), proof.exists()) == (True, False)
 

@@ -13,8 +13,8 @@ from tests.workspaces.transfer.test_lodging import with_input
 from tests.workspaces.worktrees.yard import TEN, git, repository
 
 from gencode.journal.folder_snapshot import FolderSnapshot, InvalidSnapshot
-from gencode.workspaces.transfer.apply_changes import Homecoming
-from gencode.workspaces.transfer.mirror import Mirror
+from gencode.workspaces.transfer.apply_changes import ChangeApplier
+from gencode.workspaces.transfer.mirror import RepositoryMirror
 
 pytestmark = pytest.mark.needs("git")
 NOTHING = "0" * 40
@@ -49,7 +49,7 @@ def only_the_commit(mirror: Path, repo: Path, name: str) -> None:
 
 
 def mirror_of(parcel: FolderSnapshot, home: Path) -> Path:
-    return Mirror(home, parcel.key).path
+    return RepositoryMirror(home, parcel.key).path
 
 
 async def test_a_worktree_that_is_being_made_beside_it_takes_nothing_from_a_task(
@@ -75,7 +75,7 @@ async def test_work_comes_home_while_a_worktree_is_being_made_there(
     repo = repository(tmp_path / "repo", a_txt=TEN)
     await with_work(repo, tmp_path / "home", office)
     half(repo / ".git")
-    arrival = await Homecoming(repo, office).bring(*office.back[TASK])
+    arrival = await ChangeApplier(repo, office).apply(*office.back[TASK])
     assert (arrival.state, (repo / "new.txt").read_text()) == ("applied", "new\n")
 
 

@@ -9,7 +9,7 @@ from tests.workspaces.transfer.post import TASK, Office, arrived, sent
 from tests.workspaces.worktrees.yard import TEN, git, repository
 
 from gencode.journal.folder_snapshot import FolderSnapshot, InvalidSnapshot
-from gencode.workspaces.worktrees.leftovers import leftovers
+from gencode.workspaces.worktrees.leftovers import find_leftovers
 
 pytestmark = pytest.mark.needs("git")
 FORK = "0123abce"
@@ -54,8 +54,8 @@ async def test_a_copy_that_stays_as_it_was_is_removed_and_nothing_goes_back(
     await lodging.hand_in(office, "me", "worker")
     assert (office.back[FORK][0].nothing, office.back[FORK][0].taken) == (True, True)
     unused = await arrived(parcel, office, tmp_path / "home", "0123abcf")
-    await unused.clear()
-    assert await leftovers(tmp_path / "home") == []
+    await unused.remove_if_unused()
+    assert await find_leftovers(tmp_path / "home") == []
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,8 @@ from gencode.core.events import TaskCreated
 from gencode.core.status import Status
 from gencode.core.task import Task
 from gencode.journal.folder_snapshot import MissingChanges
-from gencode.workspaces.restore_worktree import Ground, Own, set_aside
-from gencode.workspaces.transfer.apply_changes import Homecoming, catch_up
+from gencode.workspaces.restore_worktree import LatestWork, LocalWork, save_returned_work
+from gencode.workspaces.transfer.apply_changes import ChangeApplier, merge_into_worktree
 from gencode.workspaces.worktrees.worktree import Worktree
 
 pytestmark = pytest.mark.needs("git")
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.needs("git")
 BRANCH = f"gencode/{TASK}"
 
 
-async def worked(tmp_path: Path, office: Office, do: Callable[[Path], object]) -> tuple[Ground, Worktree]:
+async def worked(tmp_path: Path, office: Office, do: Callable[[Path], object]) -> tuple[LatestWork, Worktree]:
     """Send a worktree away with what is in it, do something there, and hand it in."""
     repo, tree = await worktree(tmp_path)
     lodging = await arrived(await packed(repo, tree, office), office, tmp_path / "home")
@@ -30,12 +30,14 @@ async def worked(tmp_path: Path, office: Office, do: Callable[[Path], object]) -
     await lodging.hand_in(office, "me", "far")
     created = TaskCreated("tester", "work", cwd=str(repo), worktree=str(tree.path))
     task = Task(TASK, created, "", Status.COMPLETED, 1)
-    return Ground(task, branch=tree.branch, back=office.back[TASK], parcels=office), tree
+    return LatestWork(task, branch=tree.branch, back=office.back[TASK], parcels=office), tree
 
 
-async def asided(ground: Ground, tree: Worktree, office: Office) -> tuple[bool, MissingChanges | None]:
+async def asided(ground: LatestWork, tree: Worktree, office: Office) -> tuple[bool, MissingChanges | None]:
     """Set aside what came back before the worktree is sent as it is now."""
-    return await set_aside(ground, Own(tree.branch, tree), await packed(tree.repository, tree, office))
+    return await save_returned_work(
+        ground, LocalWork(tree.branch, tree), await packed(tree.repository, tree, office)
+    )
 
 
 def new(folder: Path) -> None:
@@ -54,7 +56,7 @@ async def test_what_is_not_in_the_worktree_is_put_on_a_branch_and_told(
     for _ in range(2):  # whoever sends it may have to try again
         assert await asided(ground, tree, office) == (True, missing)
     parcel = await packed(tree.repository, tree, office)
-    assert await set_aside(ground, Own(tree.branch), parcel) == (True, missing)
+    assert await save_returned_work(ground, LocalWork(tree.branch), parcel) == (True, missing)
     assert git(tree.path, "rev-parse", kept) == office.back[TASK][0].commit
     assert (git(tree.path, "rev-parse", BRANCH), git(tree.path, "status", "--short")) == (own, "")
 
@@ -63,9 +65,9 @@ async def test_what_is_all_in_the_worktree_needs_no_branch(tmp_path: Path, offic
     ground, tree = await worked(tmp_path, office, new)
     (tree.path / "open.txt").write_text("not committed\n")
     work, body = office.back[TASK]
-    await Homecoming(tree.repository, office).take_in(work, body)
+    await ChangeApplier(tree.repository, office).fetch(work, body)
     commit(tree.path, other_txt="so that it comes into the files\n")
-    assert await catch_up(tree, work.commit, work.parcel.tip) == ""
+    assert await merge_into_worktree(tree, work.commit, work.parcel.tip) == ""
     assert await asided(ground, tree, office) == (True, None)
     assert git(tree.path, "branch", "--list", f"{BRANCH}*", "--format=%(refname:short)") == BRANCH
 
@@ -103,7 +105,7 @@ async def test_a_branch_that_a_worktree_is_on_is_not_moved_below_its_files(
 ) -> None:
     ground, tree = await worked(tmp_path, office, new)
     commit(tree.repository, new_txt="of a person\n")
-    arrival = await Homecoming(tree.repository, office).bring(*office.back[TASK])
+    arrival = await ChangeApplier(tree.repository, office).apply(*office.back[TASK])
     assert (arrival.state, arrival.branch) == ("offered", f"{BRANCH}-{office.back[TASK][0].commit[:8]}")
     assert git(tree.path, "status", "--short") == ""
     assert ground.branch == tree.branch
@@ -116,9 +118,9 @@ async def test_only_the_own_branch_of_a_worktree_is_moved_forward(
     """A person, or an agent that was killed, checked another one out there."""
     _, tree = await worked(tmp_path, office, new)
     work, body = office.back[TASK]
-    await Homecoming(tree.repository, office).take_in(work, body)
+    await ChangeApplier(tree.repository, office).fetch(work, body)
     git(tree.path, "checkout", "--quiet", *(["--detach"] if detached else ["-b", "feature"]))
-    assert await catch_up(tree, work.commit, work.parcel.tip) == ""
+    assert await merge_into_worktree(tree, work.commit, work.parcel.tip) == ""
     assert (git(tree.path, "rev-parse", "HEAD"), git(tree.path, "status", "--short")) == (
         tree.base,
         "?? new.txt",

@@ -13,7 +13,7 @@ from gencode.core.errors import UserMistake
 from gencode.core.events import TaskCreated
 from gencode.core.rules import Action, Mode, Policy, Rule, written_in
 from gencode.fleet.workspace_transfer import may_write
-from gencode.workspaces.transfer.apply_changes import TURN, Arrival, Homecoming, told
+from gencode.workspaces.transfer.apply_changes import LOCK_FILE, ApplyResult, ChangeApplier, describe_result
 
 pytestmark = pytest.mark.needs("git")
 
@@ -25,8 +25,8 @@ async def worked(repo: Path, office: Office, do: Callable[[Path], object]) -> No
     await lodging.hand_in(office, "me", "worker")
 
 
-async def brought(repo: Path, office: Office, **more: Callable[[Path], bool]) -> Arrival:
-    return await Homecoming(repo, office).bring(*office.back[TASK], **more)
+async def brought(repo: Path, office: Office, **more: Callable[[Path], bool]) -> ApplyResult:
+    return await ChangeApplier(repo, office).apply(*office.back[TASK], **more)
 
 
 def state(repo: Path) -> tuple[str, str]:
@@ -50,7 +50,7 @@ async def test_changes_come_into_files_that_were_changed_meanwhile(tmp_path: Pat
     commit(repo, later_txt="later\n")
     (repo / "a.txt").write_text(TEN.replace("0\n", "zero\n").replace("4\n", "four\n"))
     before = everything(repo)
-    seen = await Homecoming(repo, office).look(*office.back[TASK])
+    seen = await ChangeApplier(repo, office).preview(*office.back[TASK])
     assert (seen.state, everything(repo)) == ("fits", before)
     arrival = await brought(repo, office)
     assert arrival == replace(seen, state="applied")
@@ -60,7 +60,7 @@ async def test_changes_come_into_files_that_were_changed_meanwhile(tmp_path: Pat
     assert (repo / "new" / "run.sh").stat().st_mode & 0o111
     assert state(repo) == (" M a.txt\n D gone.txt\n M pic\n?? new/", "main")
     assert office.back[TASK][0].taken
-    assert [*told(arrival)] == [f"[Its changes are in the files of {repo} now.]"]
+    assert [*describe_result(arrival)] == [f"[Its changes are in the files of {repo} now.]"]
     assert (await brought(repo, office)).state == "there"
 
 
@@ -74,7 +74,7 @@ async def test_a_conflict_changes_no_file_and_is_offered(tmp_path: Path, office:
     assert state(repo) == (" M a.txt", f"gencode/{TASK}\nmain")
     base = office.back[TASK][0].parcel.tip[:12]
     patch = f"git -C {repo} diff --binary {base} gencode/{TASK}"
-    assert [*listed(arrival.files), *told(arrival)] == [
+    assert [*listed(arrival.files), *describe_result(arrival)] == [
         "changed a.txt +1 -1",
         f"[Its changes are on the branch gencode/{TASK} of {repo} and not in the files there.]",
         "They were not applied: a merge would conflict in: a.txt.",
@@ -105,7 +105,7 @@ async def test_what_may_not_be_written_without_asking_is_offered(tmp_path: Path,
 
     await worked(repo, office, do)
     arrival = await brought(repo, office, allowed=lambda path: path.name != "b.txt")
-    assert (arrival.state, arrival.why) == ("offered", "it may not be written without asking: b.txt")
+    assert (arrival.state, arrival.why) == ("offered", "these files need approval to be changed: b.txt")
     assert (repo / "a.txt").read_text() == TEN
 
 
@@ -148,7 +148,9 @@ async def test_nothing_is_written_through_a_link_or_over_a_file_git_does_not_kno
     await worked(repo, office, do)
     arrival = await brought(repo, office)
     assert (arrival.state, arrival.why.startswith("It could not be applied: git said")) == ("offered", True)
-    [why] = [line for line in told(arrival) if line.startswith("They were not applied: it could not be")]
+    [why] = [
+        line for line in describe_result(arrival) if line.startswith("They were not applied: it could not be")
+    ]
     assert (why[-1], why[-2] == ".") == (".", False)
     assert ([*outside.iterdir()], (repo / "own.log").read_text()) == ([], "mine\n")
 
@@ -157,7 +159,7 @@ async def test_work_that_is_forged_or_not_whole_is_refused(tmp_path: Path, offic
     repo = repository(tmp_path / "repo", a_txt=TEN)
     await worked(repo, office, lambda copy: (copy / "a.txt").write_text("changed\n"))
     work, body = office.back[TASK]
-    homecoming = Homecoming(repo, office)
+    homecoming = ChangeApplier(repo, office)
     before = everything(repo)
     for wrong, pack in (
         (replace(work, commit="1" * 40), body),
@@ -168,9 +170,11 @@ async def test_work_that_is_forged_or_not_whole_is_refused(tmp_path: Path, offic
         (replace(work, task="../../main"), body),
     ):
         with pytest.raises(UserMistake):
-            await homecoming.bring(wrong, pack, lambda _: False)
+            await homecoming.apply(wrong, pack, lambda _: False)
     assert {
-        name: text for name, text in everything(repo).items() if "objects" not in name and TURN not in name
+        name: text
+        for name, text in everything(repo).items()
+        if "objects" not in name and LOCK_FILE not in name
     } == {name: text for name, text in before.items() if "objects" not in name}
 
 
@@ -181,8 +185,8 @@ async def test_a_checkout_without_the_beginning_is_told_so(tmp_path: Path, offic
     other = repository(tmp_path / "other", z_txt="z\n")
     known = replace(work, parcel=replace(work.parcel, known=(work.parcel.tip,), packs=()))
     with pytest.raises(UserMistake, match="does not have the commit"):
-        await Homecoming(other, office).look(known, body)
+        await ChangeApplier(other, office).preview(known, body)
     office.packs.clear()
     with pytest.raises(UserMistake, match="is not in the database any more"):
-        await Homecoming(other, office).look(work, body)
-    assert (await Homecoming(repo, office).look(work, body)).state == "fits"
+        await ChangeApplier(other, office).preview(work, body)
+    assert (await ChangeApplier(repo, office).preview(work, body)).state == "fits"

@@ -7,7 +7,7 @@ import pytest
 from tests.workspaces.transfer.post import Office, arrived, sent
 from tests.workspaces.worktrees.yard import commit, everything, git, repository
 
-from gencode.workspaces.transfer.excluded_files import has_key, is_key
+from gencode.workspaces.transfer.excluded_files import has_private_key, is_secret_file
 
 LINE = "MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQC7VJTUt9Us8cKj"
 
@@ -41,7 +41,7 @@ async def test_staged_keys_stay_at_home(tmp_path: Path, office: Office) -> None:
     assert names(lodging.cwd) == [".gitignore", "fine.py", "old.key"]
     assert (lodging.cwd / "old.key").read_text() == "known, and changed\n"
     kept = ".env, .env.prod, forced.pfx, ita.pem, notes.txt, st/.env"
-    assert parcel.notes == (f"not sent along: new files that may hold secrets: {kept}",)
+    assert parcel.notes == (f"not sent: new files that may hold secrets: {kept}",)
 
 
 @pytest.mark.needs("git")
@@ -55,7 +55,7 @@ async def test_staged_keys_stay_at_home_before_the_first_commit(tmp_path: Path, 
     parcel = await sent(repo, office)
     lodging = await arrived(parcel, office, tmp_path / "home")
     assert names(lodging.cwd) == ["a.txt"]
-    assert parcel.notes == ("not sent along: new files that may hold secrets: .env",)
+    assert parcel.notes == ("not sent: new files that may hold secrets: .env",)
 
 
 @pytest.mark.needs("git")
@@ -74,7 +74,7 @@ async def test_of_keys_in_conflict_those_that_were_committed_here_travel(
     lodging = await arrived(parcel, office, tmp_path / "home")
     assert names(lodging.cwd) == ["known.key"]
     assert "theirs" in (lodging.cwd / "known.key").read_text()
-    assert parcel.notes == ("not sent along: new files that may hold secrets: gone.key",)
+    assert parcel.notes == ("not sent: new files that may hold secrets: gone.key",)
 
 
 @pytest.mark.parametrize(
@@ -120,7 +120,7 @@ async def test_of_keys_in_conflict_those_that_were_committed_here_travel(
     ],
 )
 def test_what_is_called_like_a_key_stays(name: str) -> None:
-    assert is_key(name.encode())
+    assert is_secret_file(name.encode())
 
 
 @pytest.mark.parametrize(
@@ -160,7 +160,7 @@ def test_what_is_called_like_a_key_stays(name: str) -> None:
     ],
 )
 def test_what_is_called_like_code_travels(name: str) -> None:
-    assert not is_key(name.encode())
+    assert not is_secret_file(name.encode())
 
 
 @pytest.mark.parametrize(
@@ -181,8 +181,8 @@ def test_what_is_called_like_code_travels(name: str) -> None:
     ],
 )
 def test_a_private_key_is_found_in_any_text(text: str, found: bool) -> None:
-    assert has_key(text.encode()) is found
-    assert has_key(text.encode("utf-16")) is found
+    assert has_private_key(text.encode()) is found
+    assert has_private_key(text.encode("utf-16")) is found
 
 
 @pytest.mark.parametrize(
@@ -198,4 +198,4 @@ def test_a_private_key_is_found_in_any_text(text: str, found: bool) -> None:
     ids=["RSA", "PKCS #8", "Ed25519", "elliptic curve", "public key", "certificate"],
 )
 def test_a_private_key_is_found_that_is_no_text(begins: str, found: bool) -> None:
-    assert has_key(bytes.fromhex(begins.replace(" ", "")) + b"\x17" * 600) is found
+    assert has_private_key(bytes.fromhex(begins.replace(" ", "")) + b"\x17" * 600) is found

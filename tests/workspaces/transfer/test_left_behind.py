@@ -9,9 +9,9 @@ from tests.workspaces.transfer.post import TASK, Office, sent
 from tests.workspaces.worktrees.yard import commit, git, repository
 
 from gencode.core.changes import told
-from gencode.fleet.worker_workspace import Lodged
+from gencode.fleet.worker_workspace import CopiedTaskFolder
 from gencode.tasks.task_folders import FolderSummary
-from gencode.workspaces.transfer.worker_copy import Guest
+from gencode.workspaces.transfer.worker_copy import IncomingTask
 
 pytestmark = pytest.mark.needs("git")
 
@@ -21,9 +21,11 @@ def said(ending: FolderSummary) -> str:
 
 
 @asynccontextmanager
-async def lodged(folder: Path, office: Office, home: Path) -> AsyncGenerator[Lodged]:
-    made = await Lodged.prepare(Guest(TASK, str(folder), await sent(folder, office)), office, home, "far")
-    made.owner = office.owner
+async def lodged(folder: Path, office: Office, home: Path) -> AsyncGenerator[CopiedTaskFolder]:
+    made = await CopiedTaskFolder.prepare(
+        IncomingTask(TASK, str(folder), await sent(folder, office)), office, home, "far"
+    )
+    made.run_by(office.owner)
     try:
         yield made
     finally:
@@ -57,7 +59,7 @@ async def test_an_agent_hears_that_its_history_stayed_at_home(tmp_path: Path, of
     commit(young)
     async with lodged(young, office, tmp_path / "two") as made:
         [whole] = made.introduction()
-    said = "the history did not come along"
+    said = "history is missing"
     assert (said in alone.text, said in whole.text) == (True, False)
 
 

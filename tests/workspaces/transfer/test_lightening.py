@@ -8,12 +8,12 @@ from tests.workspaces.transfer.post import TASK, Office, arrived, sent
 from tests.workspaces.transfer.test_left_behind import said
 from tests.workspaces.worktrees.yard import TEN, git, repository
 
-from gencode.fleet.worker_workspace import Lodged
+from gencode.fleet.worker_workspace import CopiedTaskFolder
 from gencode.journal.folder_snapshot import MOST_PACK
 from gencode.workspaces.transfer import checkout
-from gencode.workspaces.transfer.apply_changes import Homecoming
-from gencode.workspaces.transfer.excluded_files import Heavy, leaving_out
-from gencode.workspaces.transfer.worker_copy import Guest
+from gencode.workspaces.transfer.apply_changes import ChangeApplier
+from gencode.workspaces.transfer.excluded_files import LargeContents, exclusion_steps
+from gencode.workspaces.transfer.worker_copy import IncomingTask
 
 pytestmark = pytest.mark.needs("git")
 
@@ -57,10 +57,10 @@ async def test_the_rest_is_handed_in_and_comes_home_while_the_large_files_stay(
         "",
         [("changed", "a.txt"), ("added", "fits.bin")],
     )
-    assert work.notes == (f"too large to travel with the rest, in the copy only: {left}",)
+    assert work.notes == (f"too large to send with the rest, in the copy only: {left}",)
     assert (office.back[TASK][0].left, office.back[TASK][0].files) == (left, 2)
     assert (copy / "twin.bin").read_bytes() == noise(MOST + 2_000)
-    assert (await Homecoming(repo, office).bring(*office.back[TASK])).state == "applied"
+    assert (await ChangeApplier(repo, office).apply(*office.back[TASK])).state == "applied"
     assert (repo / "old.bin").read_bytes() == b"old\n"
     assert git(repo, "status", "--short").split() == ["M", "a.txt", "??", "fits.bin"]
 
@@ -78,10 +78,10 @@ async def test_commits_with_such_a_file_become_one_commit_without_it(tmp_path: P
     assert work.notes == (
         "what was committed in it and is not in its files stays in the copy only, because it is larger "
         f"than {MOST_PACK >> 20} MiB",
-        "too large to travel with the rest, in the copy only: big.bin",
+        "too large to send with the rest, in the copy only: big.bin",
     )
     (repo / "b.txt").write_text("mine\n")
-    assert (await Homecoming(repo, office).bring(*office.back[TASK])).state == "offered"
+    assert (await ChangeApplier(repo, office).apply(*office.back[TASK])).state == "offered"
     assert git(repo, "ls-tree", "--name-only", BRANCH).split() == ["a.txt", "b.txt", "c.txt", "old.bin"]
     assert git(repo, "rev-list", "--count", f"HEAD..{BRANCH}") == "1"
 
@@ -90,24 +90,24 @@ async def test_the_result_names_what_stayed_and_where_and_who_goes_on_elsewhere_
     tmp_path: Path, office: Office
 ) -> None:
     repo = project(tmp_path)
-    guest = Guest(TASK, str(repo), await sent(repo, office))
-    made = await Lodged.prepare(guest, office, tmp_path / "home", "far")
-    made.owner = office.owner
+    guest = IncomingTask(TASK, str(repo), await sent(repo, office))
+    made = await CopiedTaskFolder.prepare(guest, office, tmp_path / "home", "far")
+    made.run_by(office.owner)
     (made.workspace.cwd / "a.txt").write_text("changed\n")
     (made.workspace.cwd / "big.bin").write_bytes(noise(2 * MOST))
     ending = await made.summary()
     await made.leave(tmp_path / "home")
-    stays = "too large to travel with the rest, in the copy only: big.bin"
+    stays = "too large to send with the rest, in the copy only: big.bin"
     assert f"\nNot handed in, {stays}, in {made.path}.\n" in said(ending)
     assert (f"a copy of {repo} on far" in said(ending), ending.notes) == (True, (stays,))
-    again = await Lodged.prepare(guest, office, tmp_path / "other", "near")
+    again = await CopiedTaskFolder.prepare(guest, office, tmp_path / "other", "near")
     assert sorted(each.name for each in again.workspace.cwd.iterdir()) == [".git", "a.txt", "old.bin"]
     [told] = again.change_notice()
-    assert told.text.endswith("is only where you were then: big.bin.")
+    assert told.text.endswith(": big.bin.")
     await again.leave(tmp_path / "other")
-    same = await Lodged.prepare(guest, office, tmp_path / "home", "far")
+    same = await CopiedTaskFolder.prepare(guest, office, tmp_path / "home", "far")
     assert (same.same_place, (same.workspace.cwd / "big.bin").exists()) == (True, True)
-    same.owner = office.owner
+    same.run_by(office.owner)
     (same.workspace.cwd / "b.txt").write_text("b\n")
     ending = await same.summary()
     await same.leave(tmp_path / "home")
@@ -116,7 +116,7 @@ async def test_the_result_names_what_stayed_and_where_and_who_goes_on_elsewhere_
 
 
 def test_the_heaviest_are_left_out_first_and_no_more_than_must_be() -> None:
-    heavy = [Heavy(size, ()) for size in (MOST_PACK, MOST_PACK // 2, MOST_PACK // 2, 10, 1)]
-    assert [len(each) for each in leaving_out(heavy)] == [2, 3, 4, 5]
-    assert [len(each) for each in leaving_out(heavy[3:])] == [1, 2]
-    assert list(leaving_out([])) == []
+    heavy = [LargeContents(size, ()) for size in (MOST_PACK, MOST_PACK // 2, MOST_PACK // 2, 10, 1)]
+    assert [len(each) for each in exclusion_steps(heavy)] == [2, 3, 4, 5]
+    assert [len(each) for each in exclusion_steps(heavy[3:])] == [1, 2]
+    assert list(exclusion_steps([])) == []

@@ -12,9 +12,9 @@ from tests.workspaces.worktrees.yard import TEN, commit, git, repository
 from gencode.core.errors import UserMistake
 from gencode.journal.folder_snapshot import MOST_PACK, FolderSnapshot, ReturnedChanges
 from gencode.workspaces.transfer import checkout, mirror
-from gencode.workspaces.transfer.mirror import Unreachable, fetching_environment
-from gencode.workspaces.worktrees.agent_work import Work
-from gencode.workspaces.worktrees.leftovers import leftovers
+from gencode.workspaces.transfer.mirror import FolderUnavailable, fetch_environment
+from gencode.workspaces.worktrees.agent_work import WorktreeResult
+from gencode.workspaces.worktrees.leftovers import find_leftovers
 
 pytestmark = pytest.mark.needs("git")
 
@@ -60,7 +60,7 @@ async def test_no_tree_reaches_out_of_its_folder(tmp_path: Path, office: Office)
         with pytest.raises(UserMistake, match="is not sound"):
             await arrived(parcel, office, tmp_path / "home", f"{number:08x}")
     assert not (tmp_path / "outside").exists()
-    assert await leftovers(tmp_path / "home") == []
+    assert await find_leftovers(tmp_path / "home") == []
 
 
 async def test_a_pack_that_is_broken_or_not_whole_is_refused(tmp_path: Path, office: Office) -> None:
@@ -94,7 +94,9 @@ async def test_a_worker_fetches_with_its_own_settings_and_each_object_once(
     own.mkdir()
     monkeypatch.setenv("HOME", str(own))
     monkeypatch.setenv("GIT_ALLOW_PROTOCOL", "ext")
-    with pytest.raises(Unreachable, match=r"https://example\.invalid/r\.git cannot be fetched from") as told:
+    with pytest.raises(
+        FolderUnavailable, match=r"https://example\.invalid/r\.git cannot be fetched from"
+    ) as told:
         await arrived(parcel, office, tmp_path / "home")
     assert "s3cret" not in str(told.value)
     (own / ".gitconfig").write_text(f'[url "file://{bare}"]\n\tinsteadOf = https://example.invalid/r.git\n')
@@ -102,7 +104,7 @@ async def test_a_worker_fetches_with_its_own_settings_and_each_object_once(
     assert (lodging.cwd / "a.txt").read_text() == "not committed\n"
     shutil.rmtree(bare)
     assert (await arrived(parcel, office, tmp_path / "home", "89abcdef")).cwd != lodging.cwd
-    assert fetching_environment()["GIT_ALLOW_PROTOCOL"] == "https:ssh:file"
+    assert fetch_environment()["GIT_ALLOW_PROTOCOL"] == "https:ssh:file"
 
 
 async def test_a_commit_that_its_remote_has_not_is_a_reason_to_wait(tmp_path: Path, office: Office) -> None:
@@ -110,9 +112,9 @@ async def test_a_commit_that_its_remote_has_not_is_a_reason_to_wait(tmp_path: Pa
     parcel = FolderSnapshot(
         key="a" * 40, tip="1" * 40, remote=f"file://{repo}", branch="main", known=("1" * 40,)
     )
-    with pytest.raises(Unreachable, match="cannot be fetched from"):
+    with pytest.raises(FolderUnavailable, match="cannot be fetched from"):
         await arrived(parcel, office, tmp_path / "home")
-    with pytest.raises(Unreachable, match="No remote does not have the commit"):
+    with pytest.raises(FolderUnavailable, match="No remote does not have the commit"):
         await arrived(replace(parcel, remote=""), office, tmp_path / "home")
 
 
@@ -124,7 +126,7 @@ async def test_what_was_done_is_handed_in_and_the_copy_is_gone(tmp_path: Path, o
     assert (why, work.notes, lodging.tree.path.exists()) == ("", (), False)
     back, body = office.back[TASK]
     assert (back.commit, back.files, back.worker, len(body) > 0) == (work.commit, 1, "worker", True)
-    assert await leftovers(tmp_path / "home") == []
+    assert await find_leftovers(tmp_path / "home") == []
     mirror = lodging.tree.repository
     kept = git(mirror, "for-each-ref", "--format=%(objectname)", "refs/gencode/returned")
     assert kept == work.commit
@@ -148,7 +150,7 @@ async def test_a_copy_that_was_kept_is_left_alone_when_the_task_went_on_elsewher
         (lodging.cwd / f"{name}.txt").write_text(name)
         (lodging.cwd / "own.log").write_text("so that it is kept\n")
         await lodging.hand_in(office, "me", home)
-        office.lodgings.pop().leave(tmp_path / home)
+        office.lodgings.pop().release(tmp_path / home)
     assert seen == [
         (False, ["a"]),
         (True, ["a", "one"]),
@@ -167,7 +169,7 @@ async def test_what_cannot_be_handed_in_stays(
     fenced = await arrived(parcel, office, tmp_path / "home")
     (fenced.cwd / "a.txt").write_text("changed\n")
     _, why = await fenced.hand_in(office, "somebody else", "worker")
-    assert (why, office.back) == ("another worker has the task by now", {})
+    assert (why, office.back) == ("another worker has the task now", {})
     ignoring = await arrived(parcel, office, tmp_path / "home", "00000002")
     (ignoring.cwd / "a.txt").write_text("changed\n")
     (ignoring.cwd / "x.log").write_text("only here\n")
@@ -183,7 +185,7 @@ async def test_what_cannot_be_handed_in_stays(
         "00000003", parcel, parcel.tip, "/there", "worker", taken=True, kept=kept, why=why
     )
     assert office.back["00000003"] == (noted, b"")
-    left = await leftovers(tmp_path / "home")
+    left = await find_leftovers(tmp_path / "home")
     assert [(each.away, each.merged, each.missing) for each in left] == [(True, False, False)] * 3
 
 
@@ -192,14 +194,14 @@ async def test_nothing_done_leaves_nothing_behind(tmp_path: Path, office: Office
     parcel = await sent(repo, office)
     idle = await arrived(parcel, office, tmp_path / "home")
     assert await idle.hand_in(office, "me", "worker") == (
-        Work(False, parcel.tip, merges="clean", notes=("nothing was changed",)),
+        WorktreeResult(False, parcel.tip, merges="clean", notes=("nothing was changed",)),
         "",
     )
     unused = await arrived(parcel, office, tmp_path / "home", "00000002")
-    await unused.clear()
+    await unused.remove_if_unused()
     told = ReturnedChanges(TASK, parcel, parcel.tip, "/there", "worker", taken=True)
     assert (office.back, told.nothing) == ({TASK: (told, b"")}, True)
-    assert await leftovers(tmp_path / "home") == []
+    assert await find_leftovers(tmp_path / "home") == []
 
 
 async def test_a_task_goes_on_where_it_was_or_was_handed_in(tmp_path: Path, office: Office) -> None:
@@ -207,9 +209,9 @@ async def test_a_task_goes_on_where_it_was_or_was_handed_in(tmp_path: Path, offi
     parcel = await sent(repo, office)
     first = await arrived(parcel, office, home)
     (first.cwd / "a.txt").write_text("begun\n")
-    with pytest.raises(Unreachable, match="another worker on this machine is at it"):
+    with pytest.raises(FolderUnavailable, match="another worker on this machine is running it"):
         await arrived(parcel, office, home)
-    first.leave(home)
+    first.release(home)
     again = await arrived(parcel, office, home)
     assert (again.kept, again.fresh, (again.cwd / "a.txt").read_text()) == (True, False, "begun\n")
     await again.hand_in(office, "me", "worker")
@@ -242,7 +244,7 @@ async def test_what_a_killed_worker_left_half_made_is_in_nobodys_way(tmp_path: P
     parcel = await sent(repo, office)
     first = await arrived(parcel, office, home)
     half = first.tree.path
-    first.leave(home)
+    first.release(home)
     for record in (half.parent / ".records").iterdir():
         record.unlink()
     assert (await arrived(parcel, office, home)).tree.path.name == f"{half.name}-2"

@@ -11,7 +11,7 @@ from tests.workspaces.worktrees.yard import TEN, commit, everything, git, reposi
 from gencode.core.errors import UserMistake
 from gencode.permissions.trust import standing, trust
 from gencode.workspaces.transfer import checkout, snapshot_builder
-from gencode.workspaces.transfer.snapshot_builder import NO_HISTORY, SHALLOW, Packer
+from gencode.workspaces.transfer.snapshot_builder import NO_HISTORY, SHALLOW, SnapshotBuilder
 
 pytestmark = pytest.mark.needs("git")
 
@@ -40,7 +40,7 @@ async def test_a_folder_arrives_as_it_is_and_stays_as_it_is(tmp_path: Path, offi
     parcel = await sent(repo, office)
     lodging = await arrived(parcel, office, tmp_path / "home")
     assert everything(repo) == before
-    assert parcel.notes == ("not sent along: new files that may hold secrets: deep/.env",)
+    assert parcel.notes == ("not sent: new files that may hold secrets: deep/.env",)
     there = ["deep/new/b.bin", "deep/run.sh", "kept.txt", "link", ".gitignore", "a.txt"]
     assert names(lodging.cwd) == sorted(there)
     assert (lodging.cwd / "a.txt").read_text() == "and changed again\n"
@@ -74,14 +74,14 @@ async def test_one_without_a_commit_and_a_linked_worktree_travel_too(tmp_path: P
 
 async def test_what_has_not_changed_is_packed_once(tmp_path: Path, office: Office) -> None:
     repo = repository(tmp_path / "repo")
-    packer = Packer(repo, tmp_path / "own", office)
-    first = await packer.pack()
-    assert (await packer.pack(), office.kept) == (first, 1)
+    packer = SnapshotBuilder(repo, tmp_path / "own", office)
+    first = await packer.build()
+    assert (await packer.build(), office.kept) == (first, 1)
     (repo / "a.txt").write_text("changed\n")
-    second = await packer.pack()
+    second = await packer.build()
     assert second.tip != first.tip and second.packs[0] == first.packs[0] and office.kept == 2
     office.packs.clear()
-    assert (await packer.pack(), office.kept) == (second, 4)
+    assert (await packer.build(), office.kept) == (second, 4)
 
 
 async def test_what_a_remote_has_does_not_travel_nor_its_password(tmp_path: Path, office: Office) -> None:
@@ -136,11 +136,11 @@ async def test_a_history_that_is_too_large_is_left_out_and_a_folder_that_is_stay
     lodging = await arrived(parcel, office, tmp_path / "home")
     assert names(lodging.cwd) == ["a.txt", "sub/b.txt"]
     monkeypatch.setattr(checkout, "MOST_PACK", 100)
-    with pytest.raises(UserMistake, match="is too large to travel: packed it has more than 32 MiB"):
+    with pytest.raises(UserMistake, match="is too large to send: packed it has more than 32 MiB"):
         await sent(repo, Office())
     monkeypatch.setattr(snapshot_builder, "MOST_CHANGED", 1)
     (repo / "a.txt").write_text("larger than one byte")
-    too_much = "is neither committed nor ignored: 1 KiB, of it 1 KiB in a.txt; at most 1 KiB can travel"
+    too_much = "is neither committed nor ignored: 1 KiB, of it 1 KiB in a.txt; at most 1 KiB can be sent"
     with pytest.raises(UserMistake, match=too_much):
         await sent(repo, Office())
 
@@ -163,8 +163,8 @@ async def test_what_is_too_large_is_named_with_what_helps(
     said.append(await refused())
     (repo / "b.txt").write_text("b\n")
     said.append(await refused())
-    begins = f"{repo} is too large to travel: packed it has more than 32 MiB, most of it in big one (20 KiB)"
-    shares = "or give the folder to workers that share it"
+    begins = f"{repo} is too large to send: packed it has more than 32 MiB, most of it in big one (20 KiB)"
+    shares = "or use workers that share the folder"
     remote = "to a remote that the workers can reach"
     pushed = f"{begins}, which is committed. Push the commit {remote}, {shares}"
     ignored = f"{begins}, which is not committed. Ignore it, or commit it and push it {remote}, {shares}"
@@ -226,7 +226,7 @@ async def test_only_what_its_sender_trusts_is_trusted(tmp_path: Path, office: Of
     assert standing(lodging.cwd, home).state == "untrusted"
     lodging.trust(home)
     assert standing(lodging.cwd, home).state == "trusted"
-    lodging.leave(home)
+    lodging.release(home)
     assert standing(lodging.cwd, home).state == "untrusted"
     other = replace(parcel, trusted={".gen/agents/x.md": "0" * 64})
     again = await arrived(other, office, home)

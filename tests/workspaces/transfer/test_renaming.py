@@ -14,7 +14,7 @@ from gencode.core.spec import Workspace
 from gencode.permissions.bash.decision import decide_command, read_command
 from gencode.permissions.paths import decide_path, is_inside, places_of, resolve
 from gencode.permissions.patterns import Places, path_pattern
-from gencode.workspaces.transfer.path_translation import in_copy, renamed
+from gencode.workspaces.transfer.path_translation import path_in_copy, translated_call
 
 EXAMPLES = int(os.environ.get("GEN_EXAMPLES", "200"))
 COPIED = FolderCopy("/own/copies/1", "/home/me/repo", "/home/me", ("/own/copies/1", "/own"))
@@ -40,13 +40,13 @@ COPIED = FolderCopy("/own/copies/1", "/home/me/repo", "/home/me", ("/own/copies/
     ],
 )
 def test_a_name_below_the_folder_is_one_in_the_copy_and_no_other_is(text: str, means: str) -> None:
-    assert in_copy(text, COPIED) == means
+    assert path_in_copy(text, COPIED) == means
 
 
 def test_what_a_worker_has_below_the_folder_of_a_sender_is_left_alone() -> None:
     at_home = FolderCopy("/home/me/.gen/c", "/home/me", "/home/me", ("/home/me/.gen/c", "/home/me/.gen"))
     names = ["/home/me/.gen/outputs/1", "/home/me/.gen/c/a", "/home/me/a"]
-    assert [in_copy(name, at_home) for name in names] == [*names[:2], "/home/me/.gen/c/a"]
+    assert [path_in_copy(name, at_home) for name in names] == [*names[:2], "/home/me/.gen/c/a"]
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ def test_only_the_paths_of_tools_for_files_are_renamed(
 ) -> None:
     call = ToolCall("1", tool, dict.fromkeys(fields, "/home/me/repo/a"))
     means = {field: "/own/copies/1/a" if field in renames else "/home/me/repo/a" for field in fields}
-    assert renamed(call, tool, COPIED) == ToolCall("1", tool, means)
+    assert translated_call(call, tool, COPIED) == ToolCall("1", tool, means)
 
 
 def test_a_program_on_the_machine_gets_the_names_of_the_copy_wherever_a_text_is_such_a_name() -> None:
@@ -87,24 +87,24 @@ def test_a_program_on_the_machine_gets_the_names_of_the_copy_wherever_a_text_is_
         "edits": [{"/home/me/repo/a": "/own/copies/1"}],
     }
     call = ToolCall("1", "mcp__files__read", given)
-    assert renamed(call, call.name, COPIED, local=True) == ToolCall("1", call.name, means)
-    assert renamed(call, call.name, COPIED) is call
+    assert translated_call(call, call.name, COPIED, local=True) == ToolCall("1", call.name, means)
+    assert translated_call(call, call.name, COPIED) is call
 
 
 def test_a_pattern_that_climbs_is_left_to_the_decision() -> None:
     call = ToolCall("1", "Glob", {"pattern": "/home/me/repo/*/../a"})
-    assert renamed(call, "Glob", COPIED) is call
+    assert translated_call(call, "Glob", COPIED) is call
 
 
 @settings(max_examples=EXAMPLES)
 @given(st.lists(st.sampled_from(["home", "me", "repo", "..", ".", "", "a", "~"]), max_size=9).map("/".join))
 def test_a_renamed_path_stays_in_the_copy_and_means_the_same_file_of_it(text: str) -> None:
-    means = in_copy(text, COPIED)
+    means = path_in_copy(text, COPIED)
     if means != text:
         there = os.path.normpath(text.replace("~", "/home/me", 1) if text.startswith("~") else text)
         assert is_inside(means, COPIED.top) and ".." not in means.split("/")
         assert os.path.relpath(means, COPIED.top) == os.path.relpath(there.lstrip("/"), "home/me/repo")
-        assert in_copy(means, COPIED) == means
+        assert path_in_copy(means, COPIED) == means
 
 
 def judged(path: str, copy: Path, *rules: Rule, mode: Mode = Mode.DONT_ASK) -> Action:
@@ -112,7 +112,7 @@ def judged(path: str, copy: Path, *rules: Rule, mode: Mode = Mode.DONT_ASK) -> A
     copied = FolderCopy(str(copy), "/home/me/repo", "/home/me", (str(copy),))
     workspace = Workspace(copy, copy, copy.parent / "home", copied)
     policy = Policy(mode, rules, "the sender")
-    return decide_path("Write", resolve(in_copy(path, copied), workspace), policy, workspace).action
+    return decide_path("Write", resolve(path_in_copy(path, copied), workspace), policy, workspace).action
 
 
 @pytest.mark.parametrize(
@@ -178,7 +178,7 @@ def test_every_name_that_a_folder_had_on_its_way_means_the_copy(text: str) -> No
     copied = FolderCopy(
         "/own/copies/1", "/own/copies/0", "/root", (), (CopiedFolder("/home/me/repo", "/home/me"),)
     )
-    assert in_copy(text, copied) == "/own/copies/1/a"
+    assert path_in_copy(text, copied) == "/own/copies/1/a"
 
 
 def test_what_the_sender_allows_in_its_folder_is_allowed_in_the_copy_and_links_lead_no_further(

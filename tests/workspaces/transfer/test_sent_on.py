@@ -13,17 +13,19 @@ from gencode.core.place import CopiedFolder, FolderCopy
 from gencode.core.rules import Action, Mode, Policy, parse_rule, written_in
 from gencode.fleet.workspace_transfer import may_write
 from gencode.journal.folder_snapshot import FolderSnapshot, InvalidSnapshot, checked
-from gencode.workspaces.transfer.snapshot_builder import Around, Packer
-from gencode.workspaces.transfer.worker_copy import Lodging
+from gencode.workspaces.transfer.snapshot_builder import EnclosingCopy, SnapshotBuilder
+from gencode.workspaces.transfer.worker_copy import TaskWorktree
 
 pytestmark = pytest.mark.needs("git")
 
 HERE = CopiedFolder("/home/me/repo", "/home/me")
 
 
-def packer(lodging: Lodging, office: Office, tmp_path: Path) -> Packer:
+def packer(lodging: TaskWorktree, office: Office, tmp_path: Path) -> SnapshotBuilder:
     copied = FolderCopy(str(lodging.tree.path), HERE.folder, HERE.home)
-    return Packer(lodging.cwd, tmp_path / "home", office, Around(lodging.guest.parcel, copied))
+    return SnapshotBuilder(
+        lodging.cwd, tmp_path / "home", office, EnclosingCopy(lodging.guest.parcel, copied)
+    )
 
 
 async def test_a_copy_of_a_copy_has_all_that_was_done_and_lies_in_the_same_mirror(
@@ -36,7 +38,7 @@ async def test_a_copy_of_a_copy_has_all_that_was_done_and_lies_in_the_same_mirro
     git(first.cwd, "add", "b.txt")
     git(first.cwd, "commit", "--quiet", "--message", "Add b")
     (first.cwd / "a.txt").write_text("changed\n")
-    parcel = await packer(first, office, tmp_path).pack()
+    parcel = await packer(first, office, tmp_path).build()
     assert (parcel.key, parcel.earlier) == (first.guest.parcel.key, (HERE,))
     second = await arrived(checked(parcel), office, tmp_path / "home", "00000002")
     texts = {name: (second.cwd / name).read_text() for name in ("a.txt", "b.txt", "new.txt")}
@@ -54,11 +56,11 @@ async def test_what_a_remote_has_of_the_original_does_not_travel_again(
     remote = replace(parcel, remote="https://git.example/repo", branch="main", known=(parcel.head,), packs=())
     first.guest = replace(first.guest, parcel=remote)
     (first.cwd / "a.txt").write_text("changed\n")
-    onward = await packer(first, office, tmp_path).pack()
+    onward = await packer(first, office, tmp_path).build()
     assert (onward.remote, onward.branch, onward.known) == (remote.remote, "main", (parcel.head,))
     assert [pack[0] for pack in onward.packs] == ["s"]
     first.guest = replace(first.guest, parcel=replace(remote, known=("1" * 40,)))
-    alone = await packer(first, office, tmp_path).pack()
+    alone = await packer(first, office, tmp_path).build()
     assert (alone.remote, [pack[0] for pack in alone.packs]) == ("", ["h", "s"])
 
 
@@ -67,7 +69,7 @@ async def test_a_copy_whose_repository_was_led_elsewhere_is_not_sent(tmp_path: P
     first = await arrived(await sent(repo, office), office, tmp_path / "home")
     git(first.cwd, "config", "core.worktree", str(first.cwd.parent))
     with pytest.raises(UserMistake, match="was redirected to"):
-        await packer(first, office, tmp_path).pack()
+        await packer(first, office, tmp_path).build()
 
 
 def test_what_an_agent_below_wrote_is_judged_by_the_names_of_the_first_sender(tmp_path: Path) -> None:

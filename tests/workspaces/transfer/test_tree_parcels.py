@@ -13,21 +13,21 @@ from gencode.core.task import fold
 from gencode.journal.folder_snapshot import FolderSnapshot
 from gencode.stores.memory import MemoryStore
 from gencode.tasks.task_folders import TaskFolders
-from gencode.workspaces.transfer.snapshot_builder import SHALLOW, Packer, pack_tree
-from gencode.workspaces.worktrees.agent_work import result
-from gencode.workspaces.worktrees.create import make
-from gencode.workspaces.worktrees.worktree import Worktree, recorded
+from gencode.workspaces.transfer.snapshot_builder import SHALLOW, SnapshotBuilder, snapshot_worktree
+from gencode.workspaces.worktrees.agent_work import commit_work
+from gencode.workspaces.worktrees.create import create_worktree
+from gencode.workspaces.worktrees.worktree import Worktree, read_record
 
 pytestmark = pytest.mark.needs("git")
 
 
 async def worktree(tmp_path: Path) -> tuple[Path, Worktree]:
     repo = repository(tmp_path / "repo", a_txt=TEN, _gitignore="*.log\n")
-    return repo, await make(Workspace(repo, repo, tmp_path), tmp_path / "own", "0123abcd")
+    return repo, await create_worktree(Workspace(repo, repo, tmp_path), tmp_path / "own", "0123abcd")
 
 
 async def packed(repo: Path, tree: Worktree, office: Office, *, with_work: bool = True) -> FolderSnapshot:
-    parcel = await pack_tree(tree.path, repo, tree.path.parents[2], office, with_work=with_work)
+    parcel = await snapshot_worktree(tree.path, repo, tree.path.parents[2], office, with_work=with_work)
     assert parcel is not None
     return parcel
 
@@ -65,14 +65,14 @@ async def test_keys_do_not_travel_not_even_committed_ones(tmp_path: Path, office
     (tree.path / "id_rsa").write_text("secret\n")
     (tree.path / "new.txt").write_text("new\n")
     (tree.path / "a.txt").unlink()
-    await result(tree)  # this commits all that its agent left
+    await commit_work(tree)  # this commits all that its agent left
     git(tree.path, "rm", "--quiet", ".env")
     git(tree.path, "commit", "--quiet", "--message", "Away with it")
     parcel = await packed(repo, tree, office)
     lodging = await arrived(parcel, office, tmp_path / "home")
     assert git(lodging.cwd, "status", "--short") == " D a.txt\n?? new.txt"
     assert (parcel.start_head, git(lodging.cwd, "log", "--all", "--format=%s", "--", ".env")) == ("", "")
-    assert parcel.notes == ("not sent along: new files that may hold secrets: id_rsa",)
+    assert parcel.notes == ("not sent: new files that may hold secrets: id_rsa",)
 
 
 async def test_a_history_that_is_not_there_is_left_out(tmp_path: Path, office: Office) -> None:
@@ -80,7 +80,7 @@ async def test_a_history_that_is_not_there_is_left_out(tmp_path: Path, office: O
     git(source, "commit", "--quiet", "--allow-empty", "--message", "Second")
     git(tmp_path, "clone", "--quiet", "--depth=1", f"file://{source}", "repo")
     repo = tmp_path / "repo"
-    tree = await make(Workspace(repo, repo, tmp_path), tmp_path / "own", "0123abcd")
+    tree = await create_worktree(Workspace(repo, repo, tmp_path), tmp_path / "own", "0123abcd")
     (tree.path / "new.txt").write_text("new\n")
     parcel = await packed(repo, tree, office)
     lodging = await arrived(parcel, office, tmp_path / "home")
@@ -95,7 +95,7 @@ async def test_a_worktree_that_is_redirected_or_of_another_repository_is_refused
     repo, tree = await worktree(tmp_path)
     other = repository(tmp_path / "other")
     with pytest.raises(UserMistake, match="is no worktree of the repository around"):
-        await pack_tree(tree.path, other, tmp_path / "own", office)
+        await snapshot_worktree(tree.path, other, tmp_path / "own", office)
     for place in (repo, other):
         (tree.path / ".git").write_text(f"gitdir: {place}/.git\n")
         with pytest.raises(UserMistake, match="was redirected to"):
@@ -105,9 +105,9 @@ async def test_a_worktree_that_is_redirected_or_of_another_repository_is_refused
 
 async def test_a_worktree_that_is_gone_is_no_parcel(tmp_path: Path, office: Office) -> None:
     (repo, tree), home = await worktree(tmp_path), tmp_path / "own"
-    assert await pack_tree(tmp_path / "nowhere", repo, home, office) is None
-    await result(tree)
-    assert await pack_tree(tree.path, repo, home, office) is None
+    assert await snapshot_worktree(tmp_path / "nowhere", repo, home, office) is None
+    await commit_work(tree)
+    assert await snapshot_worktree(tree.path, repo, home, office) is None
 
 
 async def forked(repo: Path, tree: Worktree) -> Worktree:
@@ -116,7 +116,7 @@ async def forked(repo: Path, tree: Worktree) -> Worktree:
     source = fold(None, Event(tree.name, 1, "2026-01-01T00:00:00Z", created))
     workspace = Workspace(repo, repo, repo.parent)
     made = await TaskFolders(repo.parent / "own", MemoryStore()).create(workspace, source)
-    found = recorded(Path(made.path))
+    found = read_record(Path(made.path))
     assert found is not None
     return found
 
@@ -137,7 +137,7 @@ async def test_keys_that_a_fork_began_with_stay_at_home(
     assert git(lodging.cwd, "log", "--all", "--format=%s", "--", ".env") == ""
     assert (parcel.tip, parcel.notes) == (
         tree.base,
-        ("not sent along: new files that may hold secrets: .env",),
+        ("not sent: new files that may hold secrets: .env",),
     )
 
 
@@ -160,15 +160,15 @@ async def test_keys_that_were_committed_for_an_agent_do_not_go_with_those_it_sen
     _, tree = await worktree(tmp_path)
     (tree.path / ".env").write_text("KEY=1\n")
     (tree.path / "a.txt").write_text("changed\n")
-    await result(tree)  # this commits all that its agent left
-    inner = await make(tree.workspace, tmp_path / "own", "4567cdef")
+    await commit_work(tree)  # this commits all that its agent left
+    inner = await create_worktree(tree.workspace, tmp_path / "own", "4567cdef")
     sent = [
-        await Packer(tree.path, tmp_path / "own", office).pack(),
+        await SnapshotBuilder(tree.path, tmp_path / "own", office).build(),
         await packed(tree.path, inner, office),
     ]
     for number, parcel in enumerate(sent):
         lodging = await arrived(parcel, office, tmp_path / "home", f"0123abc{number}")
         assert (git(lodging.cwd, "status", "--short"), parcel.head) == (" M a.txt", tree.base)
         assert git(lodging.cwd, "log", "--all", "--format=%s", "--", ".env") == ""
-        assert parcel.notes == ("not sent along: new files that may hold secrets: .env",)
+        assert parcel.notes == ("not sent: new files that may hold secrets: .env",)
     assert (inner.path / ".env").read_text() == "KEY=1\n"

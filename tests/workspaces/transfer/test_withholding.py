@@ -9,10 +9,10 @@ from tests.workspaces.transfer.test_sent_on import packer
 from tests.workspaces.transfer.test_tree_parcels import forked, packed, worktree
 from tests.workspaces.worktrees.yard import commit, git, repository
 
-from gencode.workspaces.transfer.apply_changes import Homecoming
-from gencode.workspaces.transfer.excluded_files import LARGEST_KEY
-from gencode.workspaces.transfer.snapshot_builder import Packer
-from gencode.workspaces.transfer.worker_copy import Lodging
+from gencode.workspaces.transfer.apply_changes import ChangeApplier
+from gencode.workspaces.transfer.excluded_files import LARGEST_SEARCHED
+from gencode.workspaces.transfer.snapshot_builder import SnapshotBuilder
+from gencode.workspaces.transfer.worker_copy import TaskWorktree
 
 pytestmark = pytest.mark.needs("git")
 
@@ -33,11 +33,14 @@ async def test_a_key_that_an_agent_committed_in_a_plain_file_stays_in_its_worktr
     repo, tree = await worktree(tmp_path)
     commit(tree.path, notes_txt=pem(), new_txt="new\n")
     head = git(tree.path, "rev-parse", "HEAD")
-    parcels = [await packed(repo, tree, office), await Packer(tree.path, tmp_path / "own", office).pack()]
+    parcels = [
+        await packed(repo, tree, office),
+        await SnapshotBuilder(tree.path, tmp_path / "own", office).build(),
+    ]
     for number, parcel in enumerate(parcels):
         lodging = await arrived(parcel, office, tmp_path / "home", f"0123abc{number}")
         assert git(lodging.cwd, "status", "--short") == "?? new.txt"
-        assert (parcel.notes, travelled(office, lodging.cwd)) == ((f"not sent along: {NEW}notes.txt",), [])
+        assert (parcel.notes, travelled(office, lodging.cwd)) == ((f"not sent: {NEW}notes.txt",), [])
     assert (git(tree.path, "rev-parse", "HEAD"), (tree.path / "notes.txt").read_text()) == (head, pem())
 
 
@@ -91,7 +94,7 @@ async def test_a_fork_of_work_with_a_key_in_a_plain_file_travels_without_it(
     parcel = await packed(repo, fork, office, with_work=with_work)
     lodging = await arrived(parcel, office, tmp_path / "home")
     assert git(lodging.cwd, "status", "--short") == ""
-    assert parcel.notes == (f"not sent along: {NEW}deploy.cfg", f"not sent along: {CHANGED}a.txt")
+    assert parcel.notes == (f"not sent: {NEW}deploy.cfg", f"not sent: {CHANGED}a.txt")
     assert travelled(office, lodging.cwd) == []
 
 
@@ -104,7 +107,7 @@ async def test_what_is_not_committed_is_looked_at_in_the_same_way(tmp_path: Path
         ("a.txt", f"{pem()}a\n"),
         ("kept.txt", f"{pem()}new\n"),
         ("new\nline:.txt", pem()),
-        ("large.txt", pem() + " " * LARGEST_KEY),
+        ("large.txt", pem() + " " * LARGEST_SEARCHED),
         ("staged.txt", pem()),
     ):
         (repo / name).write_text(content)
@@ -120,8 +123,8 @@ async def test_what_is_not_committed_is_looked_at_in_the_same_way(tmp_path: Path
         *("?? here.txt", "?? large.txt", "?? link"),
     }
     assert parcel.notes == (
-        rf"not sent along: {NEW}new\nline:.txt, some.bin",
-        f"not sent along: {CHANGED}a.txt",
+        rf"not sent: {NEW}new\nline:.txt, some.bin",
+        f"not sent: {CHANGED}a.txt",
     )
 
 
@@ -145,7 +148,7 @@ async def test_a_key_that_an_agent_made_elsewhere_stays_there_and_the_rest_comes
     assert (why, work.notes[:2], len(work.notes)) == ("", there, 2 + committed)
     assert [(each.status, each.path) for each in work.files] == [("changed", "b.txt")]
     assert LINE not in work.diff and (lodging.cwd / "notes.txt").read_text() == pem()
-    arrival = await Homecoming(repo, office).bring(*office.back[TASK])
+    arrival = await ChangeApplier(repo, office).apply(*office.back[TASK])
     assert (arrival.state, git(repo, "status", "--short")) == ("applied", " M b.txt")
     assert travelled(office, lodging.tree.common_dir) == []
 
@@ -154,10 +157,10 @@ async def test_a_key_that_was_committed_in_a_copy_is_not_sent_on(tmp_path: Path,
     repo = repository(tmp_path / "repo", a_txt="a\n")
     first = await arrived(await sent(repo, office), office, tmp_path / "home")
     commit(first.cwd, notes_txt=pem(), b_txt="b\n")
-    parcel = await packer(first, office, tmp_path).pack()
+    parcel = await packer(first, office, tmp_path).build()
     second = await arrived(parcel, office, tmp_path / "other", "00000002")
     assert (git(second.cwd, "status", "--short"), travelled(office, second.cwd)) == ("?? b.txt", [])
-    assert parcel.notes == (f"not sent along: {NEW}notes.txt",)
+    assert parcel.notes == (f"not sent: {NEW}notes.txt",)
 
 
 @pytest.mark.parametrize("committed", [True, False])
@@ -173,12 +176,12 @@ async def test_a_key_of_the_person_that_an_agent_moved_elsewhere_is_moved_at_hom
     assert (await _home(lodging, repo, office, committed=committed)) == ["R  old.pem -> new.pem"]
 
 
-async def _home(lodging: Lodging, repo: Path, office: Office, *, committed: bool) -> list[str]:
+async def _home(lodging: TaskWorktree, repo: Path, office: Office, *, committed: bool) -> list[str]:
     """What is changed at home by what an agent has done."""
     if committed:
         commit(lodging.cwd)
     await lodging.hand_in(office, "me", "worker")
-    await Homecoming(repo, office).bring(*office.back[TASK])
+    await ChangeApplier(repo, office).apply(*office.back[TASK])
     git(repo, "add", "--all")
     return git(repo, "status", "--short").splitlines()
 

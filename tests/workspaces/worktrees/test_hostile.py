@@ -10,8 +10,8 @@ from tests.workspaces.worktrees.yard import TEN, commit, git, home_of, repositor
 
 from gencode.core.changes import ChangedFile
 from gencode.core.errors import UserMistake
-from gencode.workspaces.worktrees.agent_work import merged, result
-from gencode.workspaces.worktrees.leftovers import leftovers
+from gencode.workspaces.worktrees.agent_work import commit_work, is_work_merged
+from gencode.workspaces.worktrees.leftovers import find_leftovers
 
 pytestmark = pytest.mark.needs("git")
 
@@ -87,10 +87,10 @@ async def test_nothing_of_a_repository_runs(tmp_path: Path, driver: str) -> None
     (made.path / "a.txt").write_text(TEN.replace("1\n", "theirs\n"))
     (made.path / "new").write_text("new\n")
     (repo / "a.txt").write_text(TEN.replace("1\n", "mine\n"))
-    done = await result(made)
+    done = await commit_work(made)
     assert [each.path for each in done.files] == ["a.txt", "new"]
-    assert (await leftovers(home_of(repo)))[0].changed == 2
-    assert not await merged(made)
+    assert (await find_leftovers(home_of(repo)))[0].changed == 2
+    assert not await is_work_merged(made)
     assert not trace.exists()
     plainly(repo, "add", "--all")
     assert trace.exists()
@@ -103,7 +103,7 @@ async def test_a_merge_driver_is_not_run_and_counts_as_a_conflict(tmp_path: Path
     (made.path / "a.txt").write_text(TEN.replace("1\n", "theirs\n"))
     commit(repo, a_txt=TEN.replace("9\n", "mine\n"))
     trace = trap(repo, repo / ".git")
-    done = await result(made)
+    done = await commit_work(made)
     assert (done.merges, done.conflicts) == ("conflicts", ("a.txt",))
     assert not trace.exists()
     plainly(repo, "merge-tree", "--write-tree", "main", "gencode/one")
@@ -119,7 +119,7 @@ async def test_what_a_worktree_of_its_own_names_is_not_run_either(tmp_path: Path
         git(folder, "config", "--worktree", "filter.evil.clean", f"touch {trace}; cat")
     (made.path / "a.txt").write_text("theirs\n")
     (repo / "a.txt").write_text("mine\n")
-    done = await result(made)
+    done = await commit_work(made)
     assert done.overlaps == ("a.txt",)
     assert not trace.exists()
     plainly(repo, "add", "--all")
@@ -174,14 +174,14 @@ async def test_a_repository_inside_is_left_alone(tmp_path: Path) -> None:
         (made.path / name / "a.txt").write_text("changed")
     git(tmp_path, "init", "--quiet", str(made.path / "empty"))
     (made.path / "beside").write_text("new\n")
-    done = await result(made)
+    done = await commit_work(made)
     assert done.files == (ChangedFile("beside", "added", 1, 0),)
     assert done.notes == (
         "what is in submodules stays in the worktree only: module",
         "repositories made inside stay in the worktree only: empty, own",
     )
-    assert not await merged(made)
-    assert (await leftovers(home_of(repo)))[0].merged is False
+    assert not await is_work_merged(made)
+    assert (await find_leftovers(home_of(repo)))[0].merged is False
     assert not trace.exists()
     assert (made.path / "own" / "a.txt").read_text() == "changed"
     plainly(made.path, "add", "--all")
@@ -206,7 +206,7 @@ async def test_variables_of_our_own_environment_lead_nowhere(
         monkeypatch.setenv(name, value)
     made = await worktree(repo)
     (made.path / "a.txt").write_text("x")
-    done = await result(made)
+    done = await commit_work(made)
     for name in [name for name in os.environ if name.startswith("GIT_")]:
         monkeypatch.delenv(name)
     assert (made.repository, [each.path for each in done.files]) == (repo, ["a.txt"])
@@ -219,10 +219,10 @@ async def test_a_worktree_that_points_elsewhere_is_read_where_it_was_made(tmp_pa
     repo, other = repository(tmp_path / "repo"), repository(tmp_path / "other")
     made = await worktree(repo)
     (made.path / ".git").write_text(f"gitdir: {other / '.git'}\n")
-    done = await result(made)
+    done = await commit_work(made)
     assert (done.kept, done.notes) == (True, ("its .git was changed", f"it is kept: {made.path}"))
     (made.path / "new").write_text("new\n")
-    assert [each.path for each in (await result(made)).files] == ["new"]
+    assert [each.path for each in (await commit_work(made)).files] == ["new"]
     assert git(other, "branch", "--format=%(refname:short)") == "main"
 
 
@@ -235,7 +235,7 @@ async def test_changes_that_git_was_told_not_to_see_are_seen(tmp_path: Path) -> 
     for name in "abc":
         (made.path / f"{name}.txt").write_text("hidden\n")
     (made.git_dir / "index.lock").touch()
-    assert [each.path for each in (await result(made)).files] == ["a.txt", "b.txt", "c.txt"]
+    assert [each.path for each in (await commit_work(made)).files] == ["a.txt", "b.txt", "c.txt"]
 
 
 async def test_file_names_of_any_kind_are_told_on_one_line(tmp_path: Path) -> None:
@@ -256,7 +256,7 @@ async def test_file_names_of_any_kind_are_told_on_one_line(tmp_path: Path) -> No
     for name in names:
         with open(os.fsencode(made.path) + b"/" + name, "wb") as file:  # noqa: PTH123, ASYNC230
             file.write(b"x\n")
-    done = await result(made)
+    done = await commit_work(made)
     told = {each.path for each in done.files}
     assert told >= {"-rf", "line\\nbreak", "tab\\there", ":(exclude)x", 'quote"', "grün", "\\x1b[31m", "a b"}
     assert len(told) == len(names)
@@ -271,7 +271,7 @@ async def test_large_files_are_left_out_of_the_commit(tmp_path: Path) -> None:
     with (made.path / "large").open("wb") as file:
         file.truncate(200 << 20)
     (made.path / "small").write_text("s\n")
-    done = await result(made)
+    done = await commit_work(made)
     assert done.files == (ChangedFile("small", "added", 1, 0),)
     assert done.notes == ("too large for a commit, in the worktree only: large",)
     assert (made.path / "large").exists()

@@ -12,9 +12,15 @@ from tests.workspaces.worktrees.yard import TEN, commit, everything, git, home_o
 from gencode.core.errors import UserMistake
 from gencode.core.spec import Workspace
 from gencode.permissions.agent_folders import worktrees_folder
-from gencode.workspaces.worktrees.create import make, make_of, source_of
-from gencode.workspaces.worktrees.git import Said, trouble
-from gencode.workspaces.worktrees.worktree import Worktree, name_here, recorded, repository_folder, tree_here
+from gencode.workspaces.worktrees.create import create_from, create_worktree, find_source
+from gencode.workspaces.worktrees.git import GitResult, git_error
+from gencode.workspaces.worktrees.worktree import (
+    Worktree,
+    local_name,
+    local_worktree,
+    read_record,
+    repository_folder,
+)
 
 pytestmark = pytest.mark.needs("git")
 
@@ -47,7 +53,7 @@ async def test_a_worktree_is_a_checkout_of_the_last_commit_on_a_branch_of_its_ow
     assert (
         git(path, "status", "--porcelain=v2", "--branch") == f"# branch.oid {base}\n# branch.head gencode/one"
     )
-    assert recorded(path) == made
+    assert read_record(path) == made
 
 
 async def test_the_checkout_it_is_made_from_stays_as_it_is(tmp_path: Path) -> None:
@@ -65,11 +71,11 @@ async def test_what_is_known_of_how_it_began_is_noted_at_once(tmp_path: Path) ->
     repo = repository(tmp_path / "repo")
     first = git(repo, "rev-parse", "HEAD")
     commit(repo, new_txt="new\n")
-    source = await source_of(repo)
+    source = await find_source(repo)
     begun = replace(source, begun="the work of another", after="other", origin=first, mixed=True)
-    made = await make_of(begun, Workspace(repo, repo, tmp_path), home_of(repo), "one")
+    made = await create_from(begun, Workspace(repo, repo, tmp_path), home_of(repo), "one")
     plain = await worktree(repo, "two")
-    assert recorded(made.path) == replace(
+    assert read_record(made.path) == replace(
         plain,
         path=made.path,
         branch="gencode/one",
@@ -85,21 +91,21 @@ async def test_what_is_known_of_how_it_began_is_noted_at_once(tmp_path: Path) ->
 async def test_it_is_found_by_its_branch_when_the_machine_has_another_name_by_now(tmp_path: Path) -> None:
     repo = repository(tmp_path / "repo")
     made = await worktree(repo, "one-at-0a1b2c")
-    assert name_here("one", home_of(repo)) != made.name
-    assert tree_here(home_of(repo), repo, "one", "", made.branch) == made
-    assert tree_here(home_of(repo), repo, "one", "", "") is None
-    assert tree_here(home_of(repo), None, "one", "", made.branch) is None
+    assert local_name("one", home_of(repo)) != made.name
+    assert local_worktree(home_of(repo), repo, "one", "", made.branch) == made
+    assert local_worktree(home_of(repo), repo, "one", "", "") is None
+    assert local_worktree(home_of(repo), None, "one", "", made.branch) is None
 
 
 async def test_a_subfolder_stays_the_current_folder(tmp_path: Path) -> None:
     repo = repository(tmp_path / "repo")
-    made = await make(Workspace(repo / "sub", repo / "sub", tmp_path), home_of(repo), "one")
+    made = await create_worktree(Workspace(repo / "sub", repo / "sub", tmp_path), home_of(repo), "one")
     assert made.workspace == Workspace(made.path / "sub", made.path / "sub", tmp_path)
 
 
 async def test_a_workspace_around_the_repository_becomes_the_worktree(tmp_path: Path) -> None:
     repo = repository(tmp_path / "repo")
-    made = await make(Workspace(tmp_path, repo / "sub", tmp_path), home_of(repo), "one")
+    made = await create_worktree(Workspace(tmp_path, repo / "sub", tmp_path), home_of(repo), "one")
     assert made.workspace == Workspace(made.path, made.path / "sub", tmp_path)
 
 
@@ -152,7 +158,7 @@ async def test_a_worktree_of_a_submodule_and_of_a_worktree_can_be_made(tmp_path:
     of_module = await worktree(repo / "module")
     assert (of_module.path / "x.txt").read_text() == "x\n"
     first = await worktree(repo)
-    of_worktree = await make(first.workspace, home_of(repo), "two")
+    of_worktree = await create_worktree(first.workspace, home_of(repo), "two")
     assert (of_worktree.repository, of_worktree.main_dir) == (first.path, first.git_dir)
     assert (of_worktree.path / "a.txt").read_text() == TEN
 
@@ -186,7 +192,7 @@ async def test_outside_a_repository_there_is_no_worktree(tmp_path: Path) -> None
     (tmp_path / "plain").mkdir()
     assert await mistake(tmp_path / "plain") == (
         f"{tmp_path / 'plain'} is not in a git repository, so there is nothing to make a worktree of; "
-        "run git init there and commit, or leave the isolation away."
+        "run git init there and commit, or run without isolation."
     )
     assert not home_of(tmp_path / "plain").exists()
 
@@ -215,7 +221,7 @@ async def test_without_git_there_is_no_worktree(tmp_path: Path, monkeypatch: pyt
     repo = repository(tmp_path / "repo")
     monkeypatch.setenv("PATH", str(tmp_path))
     assert await mistake(repo) == (
-        "git is not installed; a worktree needs it. Install git, or leave the isolation away."
+        "git is not installed; a worktree needs it. Install git, or run without isolation."
     )
 
 
@@ -309,7 +315,7 @@ async def test_a_name_that_is_not_utf8_is_refused(tmp_path: Path) -> None:
     [
         (
             "error: unable to write file a\nfatal: cannot create directory: No space left on device",
-            "No: there is no room left on the disk. Free some and try again.",
+            "No: the disk is full. Free some space and try again.",
         ),
         (
             "fatal: detected dubious ownership in repository at '/x'",
@@ -317,19 +323,19 @@ async def test_a_name_that_is_not_utf8_is_refused(tmp_path: Path) -> None:
         ),
         (
             "fatal: Unable to create '/x/.git/index.lock': File exists.",
-            "No: another git is at work there and holds a lock. Try again when it has ended.",
+            "No: another git process holds a lock there. Try again when it has finished.",
         ),
         (
             "fatal: failed to read /x/.git/worktrees/mine/commondir: Success",
-            "No: another git is adding a worktree there. If none runs, it was killed; then remove the folder "
-            "worktrees/mine in git's own folder, and try again.",
+            "No: another git process is adding a worktree there. If none is running, it was "
+            "killed; then remove the folder worktrees/mine in git's own folder, and try again.",
         ),
         ("hint: x\nfatal: something else", "No: git said 'fatal: something else'."),
-        ("", "No: git said 'it ended without a word'."),
+        ("", "No: git said 'no reason was given'."),
     ],
 )
 def test_what_git_complains_about_is_a_sentence(error: str, sentence: str) -> None:
-    assert str(trouble(Said(128, b"", error), "No")) == sentence
+    assert str(git_error(GitResult(128, b"", error), "No")) == sentence
 
 
 def mounted(folder: Path) -> bool:
@@ -348,7 +354,7 @@ async def test_a_full_disk_is_named_and_leaves_nothing_behind(tmp_path: Path) ->
     if not mounted(home_of(repo)):
         pytest.skip("no file system can be mounted here")
     try:
-        assert (await mistake(repo)).endswith("there is no room left on the disk. Free some and try again.")
+        assert (await mistake(repo)).endswith("the disk is full. Free some space and try again.")
         assert git(repo, "worktree", "list", "--porcelain").count("worktree ") == 1
         assert git(repo, "branch", "--format=%(refname)") == "refs/heads/main"
     finally:

@@ -7,9 +7,9 @@ from tests.workspaces.worktrees.test_leftovers import doctor, named, typed
 from tests.workspaces.worktrees.yard import commit, git, repository
 
 from gencode.core.spec import Workspace
-from gencode.workspaces.worktrees.agent_work import result
-from gencode.workspaces.worktrees.create import make
-from gencode.workspaces.worktrees.leftovers import leftovers
+from gencode.workspaces.worktrees.agent_work import commit_work
+from gencode.workspaces.worktrees.create import create_worktree
+from gencode.workspaces.worktrees.leftovers import find_leftovers
 from gencode.workspaces.worktrees.worktree import Worktree
 
 pytestmark = pytest.mark.needs("git")
@@ -28,7 +28,7 @@ def advice(repo: Path) -> tuple[str, str]:
 
 async def made_in(repo: Path, home: Path) -> Worktree:
     named(repo)
-    return await make(Workspace(repo, repo, home), home / ".gen", "one")
+    return await create_worktree(Workspace(repo, repo, home), home / ".gen", "one")
 
 
 @pytest.mark.parametrize("more", [True, False])
@@ -41,13 +41,13 @@ async def test_files_that_git_ignores_are_not_merged_and_shown_before_they_go(
     (made.path / "out" / "report.txt").write_text("work\n")
     if more:
         (made.path / "x").write_text("work\n")
-    await result(made)
+    await commit_work(made)
     if more:
         git(repo, "merge", "--quiet", made.branch)
-    [left] = await leftovers(home / ".gen")
+    [left] = await find_leftovers(home / ".gen")
     show = f"git -C {made.path} ls-files --others --ignored --exclude-standard"
     remove = f"git -C {repo} worktree remove {made.path} && git -C {repo} branch -d gencode/one"
-    assert (left.merged, left.settled, left.taking_over) == (
+    assert (left.merged, left.settled, left.merge_command) == (
         False,
         True,
         f"{show} (shows them; when you have what you need: {remove})",
@@ -55,13 +55,13 @@ async def test_files_that_git_ignores_are_not_merged_and_shown_before_they_go(
     assert advice(repo) == (
         f"{made.path}: gencode/one of {repo}, {'1 file' if more else '0 files'} changed, all is merged but "
         "what is ignored by git, in the worktree only: out/report.txt",
-        left.taking_over,
+        left.merge_command,
     )
-    assert typed(left.taking_over) != 0, "as a whole it is no command"
+    assert typed(left.merge_command) != 0, "as a whole it is no command"
     assert (made.path / "out" / "report.txt").read_text() == "work\n"
     assert git(made.path, *show.split()[3:]) == "out/report.txt"
-    assert typed(last_words(left.taking_over)) == 0
-    assert await leftovers(home / ".gen") == []
+    assert typed(last_words(left.merge_command)) == 0
+    assert await find_leftovers(home / ".gen") == []
 
 
 def with_submodule(tmp_path: Path) -> Path:
@@ -84,7 +84,7 @@ async def test_what_is_in_a_submodule_is_not_merged_and_removed_by_the_commands_
         git(made.path, "submodule", "--quiet", "update", "--init")
     (inner / "new.txt").write_text("work\n")
     (made.path / "x").write_text("work\n")
-    await result(made)
+    await commit_work(made)
     git(repo, "merge", "--quiet", made.branch)
     modules = f" {made.git_dir}/modules" if how == "checked out" else ""
     detail, fix = advice(repo)
@@ -97,7 +97,7 @@ async def test_what_is_in_a_submodule_is_not_merged_and_removed_by_the_commands_
     assert typed(last_words(fix)) == 0
     detail, fix = advice(repo)
     assert detail.endswith("1 file changed, all of it is merged")
-    assert (typed(fix), await leftovers(home / ".gen")) == (0, [])
+    assert (typed(fix), await find_leftovers(home / ".gen")) == (0, [])
 
 
 async def test_a_submodule_that_was_taken_out_again_is_told_while_its_commits_are_there(
@@ -114,7 +114,7 @@ async def test_a_submodule_that_was_taken_out_again_is_told_while_its_commits_ar
         f"ls -A {modules} (shows what is in it; when you have what you need: rm -rf {modules})",
     )
     assert typed(last_words(fix)) == 0
-    assert (typed(advice(repo)[1]), await leftovers(home / ".gen")) == (0, [])
+    assert (typed(advice(repo)[1]), await find_leftovers(home / ".gen")) == (0, [])
 
 
 async def test_submodules_are_told_beside_what_is_not_merged(tmp_path: Path, home: Path) -> None:
@@ -138,7 +138,7 @@ async def test_one_with_files_that_a_filter_would_change_is_removed_by_the_comma
     git(repo, "config", "filter.other.clean", "cat")
     made = await made_in(repo, home)
     (made.path / "x.dat").write_text("more\n")
-    await result(made)
+    await commit_work(made)
     git(repo, "merge", "--quiet", made.branch)
     detail, fix = advice(repo)
     off = "-c filter.up.clean= -c filter.up.process= -c filter.up.required=false"
@@ -147,7 +147,7 @@ async def test_one_with_files_that_a_filter_would_change_is_removed_by_the_comma
     (made.path / "x.dat").write_text("still more\n")
     assert typed(fix) != 0, "what is done since is not removed"
     (made.path / "x.dat").write_text("more\n")
-    assert (typed(fix), await leftovers(home / ".gen")) == (0, [])
+    assert (typed(fix), await find_leftovers(home / ".gen")) == (0, [])
 
 
 @pytest.mark.parametrize("dirty", [True, False])
@@ -160,7 +160,7 @@ async def test_one_that_an_agent_made_itself_is_removed_with_its_own_branch_and_
     git(made.path, "worktree", "add", "--quiet", str(mine))
     if dirty:
         (mine / "x").write_text("work\n")
-    await result(made)
+    await commit_work(made)
     detail, fix = advice(repo)
     remove = f"git -C {repo} worktree remove {mine} && git -C {repo} branch -d mine"
     assert (detail, fix) == (f"{mine}: nothing is known about it", f"look into it, then {remove}")
@@ -174,7 +174,7 @@ async def test_commits_of_one_that_an_agent_made_itself_without_a_branch_are_kep
     made = await made_in(repo, home)
     mine = made.path.parent / "mine"
     git(made.path, "worktree", "add", "--quiet", "--detach", str(mine))
-    await result(made)
+    await commit_work(made)
     remove = f"git -C {repo} worktree remove {mine}"
     assert advice(repo)[1] == f"look into it, then {remove}"
     lost = commit(mine, lost_txt="1\n")
@@ -191,7 +191,7 @@ async def test_what_git_ignores_in_one_that_an_agent_made_itself_is_told(tmp_pat
     git(made.path, "worktree", "add", "--quiet", str(mine))
     (mine / "out").mkdir()
     (mine / "out" / "report.txt").write_text("work\n")
-    await result(made)
+    await commit_work(made)
     ignored = "ignored by git, in the worktree only: out/report.txt"
     assert advice(repo)[0] == f"{mine}: nothing is known about it; {ignored}"
 
@@ -209,11 +209,11 @@ async def test_one_whose_pointer_to_its_repository_is_not_as_it_was_is_merged_an
     _, merge = advice(repo)
     assert merge.startswith(f"git -C {repo} worktree repair && git -C {made.path} add -A && ")
     before = (made.path / ".git").read_text() if pointer else None
-    await result(made)
+    await commit_work(made)
     git(repo, "merge", "--quiet", made.branch)
     detail, remove = advice(repo)
     assert (before, detail.endswith("1 file changed, all of it is merged")) == (pointer, True)
-    assert (typed(remove), await leftovers(home / ".gen")) == (0, [])
+    assert (typed(remove), await find_leftovers(home / ".gen")) == (0, [])
 
 
 async def test_what_is_not_committed_where_that_pointer_is_gone_is_merged_by_the_command_that_is_told(

@@ -11,10 +11,10 @@ from msgspec.structs import replace
 from tests.workspaces.worktrees.halves import STEPS, branches, half_made
 from tests.workspaces.worktrees.yard import commit, everything, git, home_of, repository, worktree
 
-from gencode.workspaces.worktrees.agent_work import remove_unused, result
-from gencode.workspaces.worktrees.create import begins, sweep
-from gencode.workspaces.worktrees.git import quiet_git
-from gencode.workspaces.worktrees.worktree import repository_folder, turn
+from gencode.workspaces.worktrees.agent_work import commit_work, remove_unused
+from gencode.workspaces.worktrees.create import mark_begun, remove_half_made
+from gencode.workspaces.worktrees.git import safe_git
+from gencode.workspaces.worktrees.worktree import folder_lock, repository_folder
 
 pytestmark = pytest.mark.needs("git")
 
@@ -30,7 +30,7 @@ async def test_a_worktree_of_ours_that_is_half_made_is_made_anew(tmp_path: Path,
     made = await worktree(repo)
     assert git(made.path, "status", "--porcelain", "--branch") == "## gencode/one"
     half_made(repo / ".git", folder_of(repo) / "two", step)
-    assert (await remove_unused(await quiet_git(repo, repo), made)).kept is False
+    assert (await remove_unused(await safe_git(repo, repo), made)).kept is False
     assert (branches(repo), (repo / ".git" / "worktrees").exists()) == ([], False)
 
 
@@ -40,7 +40,7 @@ async def test_a_branch_to_which_no_worktree_came_goes_unless_only_it_has_someth
 ) -> None:
     repo = repository(tmp_path / "repo")
     folder_of(repo).mkdir(parents=True)
-    begins(folder_of(repo) / "one")
+    mark_begun(folder_of(repo) / "one")
     git(repo, "branch", "gencode/one")
     if own:
         commit(repo, mine="1\n")
@@ -97,7 +97,7 @@ async def test_without_locks_nothing_is_swept_away(tmp_path: Path) -> None:
     repo = repository(tmp_path / "repo")
     entry = half_made(repo / ".git", folder_of(repo) / "one", "shared")
     before = everything(entry)
-    await sweep(await quiet_git(repo, repo), repo / ".git", folder_of(repo), ())
+    await remove_half_made(await safe_git(repo, repo), repo / ".git", folder_of(repo), ())
     assert everything(entry) == before
 
 
@@ -113,8 +113,8 @@ def is_free(folder: Path) -> bool:
 async def test_a_git_that_outlives_its_process_keeps_the_turn_until_it_ends(tmp_path: Path) -> None:
     repo, gate = repository(tmp_path / "repo"), tmp_path / "gate"
     os.mkfifo(gate)
-    async with turn(tmp_path) as held:
-        waiting = replace(await quiet_git(repo, repo), held=held)
+    async with folder_lock(tmp_path) as held:
+        waiting = replace(await safe_git(repo, repo), held=held)
         words = ("-c", f"alias.wait=!read line < '{gate}'", "wait")
         running = asyncio.create_task(waiting.run(*words))
         door = await asyncio.to_thread(gate.open, "w")
@@ -132,20 +132,20 @@ async def test_worktrees_of_another_machine_with_the_same_repository_stay_and_so
     repo = repository(tmp_path / "repo")
     theirs = await worktree(repo, "theirs")
     (theirs.path / "new.txt").write_text("theirs\n")
-    await result(theirs)
+    await commit_work(theirs)
     (theirs.path / "open.txt").write_text("not committed\n")
     for file in theirs.git_dir.iterdir():
         os.utime(file, (1_000_000, 1_000_000))
     there = home_of(repo).rename(tmp_path / "not here")
-    assert (await (await quiet_git(repo, repo)).run("gc", "--quiet")).ok
+    assert (await (await safe_git(repo, repo)).run("gc", "--quiet")).ok
     entry = half_made(repo / ".git", folder_of(repo) / "adding", "common")
     shutil.rmtree(home_of(repo))
     before = everything(repo / ".git" / "worktrees")
     ours = await worktree(repo, "ours")
     (ours.path / "new.txt").write_text("ours\n")
-    await result(ours)
+    await commit_work(ours)
     unused = await worktree(repo, "unused")
-    await remove_unused(await quiet_git(repo, repo), unused)
+    await remove_unused(await safe_git(repo, repo), unused)
     shutil.rmtree(ours.git_dir)
     assert [*everything(repo / ".git" / "worktrees")] == [*before]
     assert (entry / "locked").is_file()
@@ -160,7 +160,7 @@ async def test_what_was_begun_on_this_machine_is_swept_away_also_if_its_folder_i
 ) -> None:
     repo = repository(tmp_path / "repo")
     entry = half_made(repo / ".git", folder_of(repo) / "one", "whole")
-    begins(folder_of(repo) / "one")
+    mark_begun(folder_of(repo) / "one")
     shutil.rmtree(folder_of(repo) / "one")
     await worktree(repo, "two")
     assert (entry.exists(), branches(repo)) == (False, ["gencode/two"])

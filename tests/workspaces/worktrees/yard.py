@@ -5,7 +5,7 @@ import subprocess
 from pathlib import Path
 
 from gencode.core.spec import Workspace
-from gencode.workspaces.worktrees.create import make
+from gencode.workspaces.worktrees.create import create_worktree
 from gencode.workspaces.worktrees.worktree import Worktree
 
 TEN = "".join(f"{number}\n" for number in range(10))
@@ -41,7 +41,7 @@ def repository(folder: Path, **files: str) -> Path:
 async def worktree(repository: Path, name: str = "one", below: str = ".") -> Worktree:
     """A worktree of a repository, with a home beside it."""
     workspace = Workspace(repository, repository / below, repository.parent)
-    return await make(workspace, home_of(repository), name)
+    return await create_worktree(workspace, home_of(repository), name)
 
 
 def home_of(repository: Path) -> Path:

@@ -1,1 +1,1 @@
-"""TODO: say what chat is."""
+"""What every conversation screen shares: the chat session, slash commands, completion and questions."""

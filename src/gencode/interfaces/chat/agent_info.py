@@ -17,7 +17,7 @@ from gencode.interfaces.render.number_format import counted
 from gencode.interfaces.render.plain_text import table
 from gencode.permissions.tool_table import MEMORY_TOOLS
 from gencode.permissions.trust import standing, trust_added
-from gencode.sandbox.processes.environment import MARK
+from gencode.sandbox.processes.environment import PROCESS_MARK
 from gencode.settings import gen_home
 from gencode.tasks.seat_builder import DELEGATES, memory_tools
 
@@ -313,7 +313,7 @@ def create_agent(root: Path, wishes: Mapping[str, Any], *, user: bool = False) -
         (gen_home() if user else root / ".gen") / "agents", dict(wishes), project=not user
     )
     trusted = before is None
-    if before is not None and MARK not in os.environ:  # an agent that runs this trusts nothing
+    if before is not None and PROCESS_MARK not in os.environ:  # an agent that runs this trusts nothing
         path = os.path.relpath(written.path, before.folder)
         trusted = trust_added(before, path, written.written, gen_home()).trusted
     return CreatedAgent(linted_file(written, Toolbox()), trusted)

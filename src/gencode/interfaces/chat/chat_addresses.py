@@ -1,7 +1,7 @@
-"""Which conversation an address leads to: a file that only grows, shared by all processes of the machine.
+"""The addresses of conversations, in a file that only grows, shared by all processes of the machine.
 
-Every line says that an address leads to a conversation of a folder, or how far its replies were sent on. The
-last line counts. A conversation needs no line to be spoken to: `session:ID` is its address, too.
+Every line has an address, its conversation, and up to which event its replies were sent on; the last line
+about an address is valid. `session:ID` is an address of every conversation and needs no line.
 """
 
 import fcntl
@@ -24,7 +24,7 @@ _MODE = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class ChatAddress(Struct, frozen=True, omit_defaults=True):
-    """One address of one folder, its conversation, and the last fact whose words were sent on."""
+    """An address of a folder, its conversation, and the last event whose reply was sent on."""
 
     address: str
     session: str
@@ -42,7 +42,7 @@ class ChatAddresses:
         self._lines: dict[str, ChatAddress] = {}
 
     def find(self, to: Address) -> str | None:
-        """The conversation that an address leads to, if there is one."""
+        """The conversation of an address, if there is one."""
         if to.channel == SESSION:
             return to.chat
         self._refresh()
@@ -50,31 +50,31 @@ class ChatAddresses:
         return line.session if line else None
 
     def of(self, session: str) -> ChatAddress | None:
-        """The address that leads to a conversation, the newest if there are several."""
+        """The address of a conversation, the newest if there are several."""
         self._refresh()
         return next((line for line in reversed(self._lines.values()) if line.session == session), None)
 
     def all(self) -> list[ChatAddress]:
-        """Every address that leads somewhere, the newest last."""
+        """All addresses, the newest last."""
         self._refresh()
         return list(self._lines.values())
 
     def bind(self, to: Address, session: str, told: int = 0) -> None:
-        """Let an address lead to a conversation whose words up to a fact were sent on."""
+        """Set the conversation of an address, and up to which event its replies were sent on."""
         line = ChatAddress(str(to), session, self._cwd, told)
         try:
             self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             with os.fdopen(os.open(self._path, _MODE, 0o600), "ab", buffering=0) as file:
                 fcntl.flock(file, fcntl.LOCK_EX)
                 if os.fstat(file.fileno()).st_size > MOST_BYTES:
-                    raise UserMistake(f"{self._path} is too large; delete lines that nobody needs.")
+                    raise UserMistake(f"{self._path} is too large. Delete lines that are no longer needed.")
                 file.write(msgspec.json.encode(line) + b"\n")
         except OSError as error:
             raise UserMistake(f"{self._path} cannot be written: {error.strerror}.") from None
         self._refresh()
 
     def _refresh(self) -> None:
-        """Read what was added since; half a line is read when it is whole."""
+        """Read what was added since; an incomplete line is read once it is complete."""
         try:
             with self._path.open("rb") as file:
                 file.seek(self._read)
@@ -89,7 +89,7 @@ class ChatAddresses:
             try:
                 line = msgspec.json.decode(text, type=ChatAddress)
             except msgspec.MsgspecError:
-                continue  # a hand has been in the file; every other line counts
+                continue  # somebody edited the file; the other lines are valid
             if line.cwd == self._cwd:
                 self._lines.pop(line.address, None)
                 self._lines[line.address] = line

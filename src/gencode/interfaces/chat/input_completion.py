@@ -16,7 +16,7 @@ _SKIPPED = frozenset({".git", ".hg", ".svn", "node_modules", "__pycache__", ".ve
 _FILE = re.compile(r"(?:^|\s)@([^\s@]*)\Z")
 
 
-class Offer(Struct, frozen=True):
+class Completion(Struct, frozen=True):
     """One way to go on: what it is, and the text up to the cursor when it is taken."""
 
     shown: str
@@ -42,19 +42,19 @@ _TASKS = frozenset(
 NO_WORDS = Words()
 
 
-def offers(before: str, files: Sequence[str], words: Words = NO_WORDS) -> list[Offer]:
+def offers(before: str, files: Sequence[str], words: Words = NO_WORDS) -> list[Completion]:
     """Every way to complete the text before the cursor, the best first."""
     if found := _FILE.search(before):
         head = before[: found.start(1)]
-        return [Offer(path, "", f"{head}{path} ") for path in matching(found[1], files)]
+        return [Completion(path, "", f"{head}{path} ") for path in matching(found[1], files)]
     if before.startswith("/") and " " not in before:
-        return [Offer(each.usage, each.says, f"/{each.name} ") for each in completions(before)]
+        return [Completion(each.usage, each.says, f"/{each.name} ") for each in completions(before)]
     if before.startswith("/"):
         return list(_behind(before, words))
     return []
 
 
-def _behind(before: str, words: Words) -> Iterator[Offer]:
+def _behind(before: str, words: Words) -> Iterator[Completion]:
     """What may follow a command as its first word."""
     name, _, typed = before[1:].partition(" ")
     if " " in typed:
@@ -67,7 +67,7 @@ def _behind(before: str, words: Words) -> Iterator[Offer]:
         known = [(each, "") for each in plain]
     for word, says in known:
         if word.casefold().startswith(typed.casefold()):
-            yield Offer(word, visible_line(says, 60), f"/{name} {word} ")
+            yield Completion(word, visible_line(says, 60), f"/{name} {word} ")
 
 
 def matching(typed: str, files: Sequence[str], most: int = MOST_OFFERED) -> list[str]:

@@ -30,7 +30,7 @@ from gencode.interfaces.render.plain_text import command_end, ending, noted
 from gencode.tasks.delivery import as_sent, undelivered
 
 if TYPE_CHECKING:
-    from gencode.sandbox.shells import Shell
+    from gencode.sandbox.shells import BackgroundShell
 
 MOST_NAMED = 10
 MOST_SAID = 800
@@ -132,17 +132,17 @@ def ended_meanwhile(session: Task, children: Sequence[Task]) -> list[Notice]:
     ]
 
 
-def named(tasks: Sequence[Task | Outcome], commands: Sequence["Shell"] = ()) -> str:
+def named(tasks: Sequence[Task | Outcome], commands: Sequence["BackgroundShell"] = ()) -> str:
     """Several tasks by id and agent, and commands by id and text: the first few of them."""
     return _listed(tasks, commands, MOST_NAMED)
 
 
-def all_named(tasks: Sequence[Task | Outcome], commands: Sequence["Shell"] = ()) -> str:
+def all_named(tasks: Sequence[Task | Outcome], commands: Sequence["BackgroundShell"] = ()) -> str:
     """The same with every one of them, for where nobody can look them up any more."""
     return _listed(tasks, commands, len(tasks) + len(commands))
 
 
-def _listed(tasks: Sequence[Task | Outcome], commands: Sequence["Shell"], most: int) -> str:
+def _listed(tasks: Sequence[Task | Outcome], commands: Sequence["BackgroundShell"], most: int) -> str:
     ids = [each.agent_id if isinstance(each, Outcome) else each.id for each in tasks]
     names = [f"{name} ({visible_line(each.agent)})" for name, each in zip(ids, tasks, strict=True)]
     names += [f"the command {each.id} ({visible_line(each.order.text, MOST_TYPED)})" for each in commands]

@@ -8,7 +8,7 @@ MOST = 1_000
 LONGEST = 20_000
 
 
-class History:
+class PromptHistory:
     """Earlier prompts, the newest last, and a place among them while somebody looks through them."""
 
     def __init__(self, file: Path | None = None) -> None:

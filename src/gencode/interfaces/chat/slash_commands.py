@@ -56,7 +56,7 @@ _VERBS: dict[str, StopAction] = {
 _KINDS = ("tokens", "usd", "spawns")
 
 
-class Command(Struct, frozen=True):
+class SlashCommand(Struct, frozen=True):
     """One command: its words as they are typed, and what it does in a sentence."""
 
     name: str
@@ -71,32 +71,42 @@ class Command(Struct, frozen=True):
 
 
 COMMANDS = (
-    Command("help", "", "this list, and the keys", ("keys",)),
-    Command("tasks", "", "all agents of this session, as a tree (Ctrl+T)", ("tree",)),
-    Command("task-status", "ID", "how one agent stands, and what it has found", ("status",)),
-    Command("open", "ID", "the live transcript of an agent; typing there steers it"),
-    Command("background", "[ID]", "send what runs in the foreground to the background (Ctrl+B)", ("bg",)),
-    Command("interrupt", "[ID] [TEXT]", "cut what an agent does now; it goes on from there"),
-    Command("steer", "ID TEXT", "say something to an agent, which hears it before its next reply", ("send",)),
-    Command("keep", "[ID]", "stop an agent after a last turn in which it says what it found"),
-    Command("stop", "[ID]", "abort an agent and what it waits for, at once"),
-    Command("stop-tree", "[ID]", "abort an agent and everything below it"),
-    Command("resume", "[ID] [TEXT]", "go on with an earlier conversation, or with an agent that has ended"),
-    Command("fork", "ID TEXT", "a new agent that begins with what another one knew (ID@SEQ: at one fact)"),
-    Command("sessions", "", "the conversations of this folder; Enter opens one"),
-    Command("new", "", "begin a new conversation", ("clear",)),
-    Command("agents", "[NAME | lint | new NAME | edit NAME | trust]", "the agents that can be sent"),
-    Command("model", "[NAME]", "which model answers, or another one from the next turn on"),
-    Command("mode", "[MODE]", "the permission mode, or another one for all agents at once (Shift+Tab)"),
-    Command("permissions", "[TOOL INPUT]", "the rules that count, or what is decided about one call"),
-    Command("budget", "[ID] [KIND AMOUNT | none]", "what this conversation, or one agent, may spend"),
-    Command("cost", "", "what this conversation has cost, agent by agent"),
-    Command("compact", "", "sum up what was said so far, so that there is room for more"),
-    Command("skills", "", "the skills there are"),
-    Command("mcp", "", "the MCP servers and their tools"),
-    Command("export", "[FILE]", "write the journal of this conversation as JSONL"),
-    Command("theme", "[dark | light]", "colours for a dark or a light terminal"),
-    Command("quit", "", "leave; what runs in the background is stopped, what it said is kept", ("exit",)),
+    SlashCommand("help", "", "this list, and the keys", ("keys",)),
+    SlashCommand("tasks", "", "all agents of this session, as a tree (Ctrl+T)", ("tree",)),
+    SlashCommand("task-status", "ID", "how one agent stands, and what it has found", ("status",)),
+    SlashCommand("open", "ID", "the live transcript of an agent; typing there steers it"),
+    SlashCommand(
+        "background", "[ID]", "send what runs in the foreground to the background (Ctrl+B)", ("bg",)
+    ),
+    SlashCommand("interrupt", "[ID] [TEXT]", "cut what an agent does now; it goes on from there"),
+    SlashCommand(
+        "steer", "ID TEXT", "say something to an agent, which hears it before its next reply", ("send",)
+    ),
+    SlashCommand("keep", "[ID]", "stop an agent after a last turn in which it says what it found"),
+    SlashCommand("stop", "[ID]", "abort an agent and what it waits for, at once"),
+    SlashCommand("stop-tree", "[ID]", "abort an agent and everything below it"),
+    SlashCommand(
+        "resume", "[ID] [TEXT]", "go on with an earlier conversation, or with an agent that has ended"
+    ),
+    SlashCommand(
+        "fork", "ID TEXT", "a new agent that begins with what another one knew (ID@SEQ: at one fact)"
+    ),
+    SlashCommand("sessions", "", "the conversations of this folder; Enter opens one"),
+    SlashCommand("new", "", "begin a new conversation", ("clear",)),
+    SlashCommand("agents", "[NAME | lint | new NAME | edit NAME | trust]", "the agents that can be sent"),
+    SlashCommand("model", "[NAME]", "which model answers, or another one from the next turn on"),
+    SlashCommand("mode", "[MODE]", "the permission mode, or another one for all agents at once (Shift+Tab)"),
+    SlashCommand("permissions", "[TOOL INPUT]", "the rules that count, or what is decided about one call"),
+    SlashCommand("budget", "[ID] [KIND AMOUNT | none]", "what this conversation, or one agent, may spend"),
+    SlashCommand("cost", "", "what this conversation has cost, agent by agent"),
+    SlashCommand("compact", "", "sum up what was said so far, so that there is room for more"),
+    SlashCommand("skills", "", "the skills there are"),
+    SlashCommand("mcp", "", "the MCP servers and their tools"),
+    SlashCommand("export", "[FILE]", "write the journal of this conversation as JSONL"),
+    SlashCommand("theme", "[dark | light]", "colours for a dark or a light terminal"),
+    SlashCommand(
+        "quit", "", "leave; what runs in the background is stopped, what it said is kept", ("exit",)
+    ),
 )
 
 
@@ -144,7 +154,7 @@ def parse(text: str) -> Typed:
     return Typed(command.name, rest.strip())
 
 
-def completions(text: str) -> list[Command]:
+def completions(text: str) -> list[SlashCommand]:
     """The commands that a beginning may become, the best first."""
     if not text.startswith("/") or " " in text:
         return []

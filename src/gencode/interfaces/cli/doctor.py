@@ -36,10 +36,10 @@ from gencode.interfaces.render.plain_text import answer, answer_json
 from gencode.interfaces.render.stdout_guard import answers
 from gencode.permissions.trust import FolderTrust
 from gencode.places import database
-from gencode.sandbox.choose_sandbox import Sandbox, chosen
+from gencode.sandbox.choose_sandbox import Sandbox, best_sandbox
 from gencode.settings import gen_home
 from gencode.tasks.leave_worktree import in_use, is_used, named_tasks
-from gencode.workspaces.worktrees.leftovers import Leftover, leftovers
+from gencode.workspaces.worktrees.leftovers import LeftoverWorktree, find_leftovers
 
 EXTRAS = {
     "tui": ("textual", "the terminal app"),
@@ -79,7 +79,7 @@ async def _show(args: argparse.Namespace) -> int:
         await servers_tried(gen)
         checks = [*_checks(gen), *_servers(gen), *await _fleet(url := gen.settings.database_url)]
         sound = any(each.name == "database" and each.state == "ok" and not each.fix for each in checks)
-        left = await leftovers(gen_home())
+        left = await find_leftovers(gen_home())
         users = await _users(url) if left and sound else None
         left = [each if users is None else _used(each, users) for each in left]
         checks += _worktrees(left, users or [])
@@ -102,7 +102,7 @@ def _checks(gen: GenCode) -> Iterator[Check]:
     if not gen.settings.database_url:
         yield _database(database())
     yield _ripgrep(gen.workspace.root)
-    yield from _sandbox(chosen())
+    yield from _sandbox(best_sandbox())
     yield _terminal()
     yield _model(gen)
     yield from _settings(gen)
@@ -329,18 +329,18 @@ async def _users(url: str) -> list[User] | None:
         return None
 
 
-def _used(left: Leftover, users: Sequence[User]) -> Leftover:
+def _used(left: LeftoverWorktree, users: Sequence[User]) -> LeftoverWorktree:
     path = Path(left.path)
     return replace(left, at_work=tuple(task.id for task, places in users if is_used(path, places)))
 
 
-def _worktrees(left: Sequence[Leftover], users: Sequence[User]) -> Iterator[Check]:
+def _worktrees(left: Sequence[LeftoverWorktree], users: Sequence[User]) -> Iterator[Check]:
     """Work of agents that nobody has taken over or removed. It may stay, so nothing is wrong with it."""
     for each in left:
         if not each.branch or each.gone:
             why = f"its repository {each.repository} is gone" if each.gone else "nothing is known about it"
             why += f"; {each.ignored}" if each.ignored else ""
-            yield Check("worktree", "ok", f"{each.path}: {why}", each.clearing)
+            yield Check("worktree", "ok", f"{each.path}: {why}", each.cleanup_advice)
             continue
         files = "1 file" if each.changed == 1 else f"{'?' if each.changed is None else each.changed} files"
         if each.away:
@@ -355,17 +355,17 @@ def _worktrees(left: Sequence[Leftover], users: Sequence[User]) -> Iterator[Chec
             continue
         state = "all of it is merged" if each.merged else "not merged"
         state = "its branch is merged, commits on no branch are not" if each.strays else state
-        state = f"all is merged but {each.only_there}" if each.settled else state
+        state = f"all is merged but {each.unmergeable}" if each.settled else state
         lost = "; its folder was deleted" if each.missing else ""
-        lost += f"; not with {each.only_there}" if each.only_there and not each.settled else ""
+        lost += f"; not with {each.unmergeable}" if each.unmergeable and not each.settled else ""
         lost += "; it is not at its branch" if each.aside else ""
         more = f"; others were made from it, so it stays: {', '.join(each.others)}" if each.others else ""
         more += "" if each.at_work is not None else "; whether an agent is at work in it could not be seen"
         detail = f"{about}, {state}{lost}{more}"
-        yield Check("worktree", "ok", detail, each.removing if each.merged else each.taking_over)
+        yield Check("worktree", "ok", detail, each.remove_command if each.merged else each.merge_command)
 
 
-def _away(each: Leftover) -> str:
+def _away(each: LeftoverWorktree) -> str:
     """How to look at a copy and remove it. Its agent could write to the `.git` in it: no git heeds that."""
     known = shlex.quote(str(Path(each.repository, "worktrees", Path(each.path).name)))
     path = shlex.quote(each.path)

@@ -27,7 +27,7 @@ from gencode.journal.store import TaskQuery
 from gencode.tasks.running_task import RunningTask
 
 if TYPE_CHECKING:
-    from gencode.sandbox.shells import Shell
+    from gencode.sandbox.shells import BackgroundShell
 
 STOPPING = "Stopping {names}. Their results so far are kept."
 LONGEST_TOLD = 1_000
@@ -280,7 +280,7 @@ def tell_stopped(gen: GenCode, *, conversations: bool = False, beside: str = "")
     return stopped_at_exit
 
 
-def _work(tasks: Iterable[Task], commands: Sequence["Shell"]) -> list[StoppedWork]:
+def _work(tasks: Iterable[Task], commands: Sequence["BackgroundShell"]) -> list[StoppedWork]:
     agents = [StoppedWork(each.id, agent=each.agent) for each in tasks]
     return [*agents, *(StoppedWork(each.id, command=each.order.text) for each in commands)]
 
@@ -288,7 +288,7 @@ def _work(tasks: Iterable[Task], commands: Sequence["Shell"]) -> list[StoppedWor
 async def _tell_all(
     gen: GenCode,
     running: Sequence[Task],
-    commands: Sequence["Shell"],
+    commands: Sequence["BackgroundShell"],
     apart: Sequence[str],
     stopped_at_exit: StoppedAtExit,
 ) -> None:

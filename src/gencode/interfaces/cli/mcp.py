@@ -17,7 +17,7 @@ from gencode.interfaces.cli.parser import Commands, add, add_model, add_policy, 
 from gencode.interfaces.event_loop_runner import run_to_end
 from gencode.interfaces.render.plain_text import note
 from gencode.places import workspace_at
-from gencode.sandbox.processes.environment import INSIDE
+from gencode.sandbox.processes.environment import INSIDE_MARK
 
 if TYPE_CHECKING:
     from gencode.interfaces.http.listener import ListenOptions
@@ -75,10 +75,10 @@ def run(args: argparse.Namespace) -> int:
     """Serve one folder."""
     if not _is_there("mcp"):
         raise UserMistake(f"gen mcp needs the package mcp. Install it with: {installing('mcp')}")
-    if os.environ.get(INSIDE):
+    if os.environ.get(INSIDE_MARK):
         raise UserMistake(OWN_SERVER)
     if "http" in args:
-        os.environ[INSIDE] = "1"
+        os.environ[INSIDE_MARK] = "1"
         return run_to_end(_serve(args, None, _wish(args)))
     if stray := [option for name, option in ONLY_HTTP.items() if name in args]:
         raise UserMistake(f"{stray[0]} needs --http, as in: gen mcp --http {stray[0]} …")
@@ -86,7 +86,7 @@ def run(args: argparse.Namespace) -> int:
         note(BY_HAND)
     from gencode.interfaces.json_rpc import take_stdio
 
-    os.environ[INSIDE] = "1"
+    os.environ[INSIDE_MARK] = "1"
     streams = take_stdio()
     try:
         return run_to_end(_serve(args, streams, None))

@@ -7,17 +7,17 @@ from gencode.app import GenCode
 from gencode.core.changes import listed, named
 from gencode.core.errors import UserMistake
 from gencode.core.task import Task, whole_transcript
-from gencode.fleet.worker_workspace import copies_told
+from gencode.fleet.worker_workspace import told_copies
 from gencode.interfaces.cli.open_session import opened
 from gencode.interfaces.event_loop_runner import run_to_end
 from gencode.interfaces.render.plain_text import answer, answer_json, note
 from gencode.journal.folder_snapshot import ReturnedChanges, SnapshotStore, repository_around
 from gencode.tasks.leave_worktree import named_tasks
 from gencode.tasks.resume import is_here
-from gencode.workspaces.transfer.apply_changes import TAKEN, Arrival, Homecoming, told
-from gencode.workspaces.transfer.checkout import NoClone, checkout_at, must_fit
-from gencode.workspaces.worktrees.leftovers import looked_at
-from gencode.workspaces.worktrees.worktree import recorded
+from gencode.workspaces.transfer.apply_changes import TAKEN, ApplyResult, ChangeApplier, describe_result
+from gencode.workspaces.transfer.checkout import NotAClone, checkout_at, require_same_repository
+from gencode.workspaces.worktrees.leftovers import inspect_worktree
+from gencode.workspaces.worktrees.worktree import read_record
 
 _WELL = {"applied", "there", "fits"}
 
@@ -30,12 +30,12 @@ def merge(args: argparse.Namespace) -> int:
 async def _merge(args: argparse.Namespace) -> int:
     async with opened(args) as gen:
         parcels, (work, body) = await _returned(gen, args.id)
-        homecoming = Homecoming(await _folder(args, work), parcels)
+        homecoming = ChangeApplier(await _folder(args, work), parcels)
         if "preview" in args:
-            arrived = await homecoming.look(work, body)
+            arrived = await homecoming.preview(work, body)
         else:
-            arrived = await homecoming.bring(work, body)
-            if arrived.state in TAKEN and homecoming.news:
+            arrived = await homecoming.apply(work, body)
+            if arrived.state in TAKEN and homecoming.is_news:
                 await gen.history.note_merged(work.task, arrived)
         behind = await _left_behind(gen, work)
     if "json" in args:
@@ -53,16 +53,16 @@ async def _returned(gen: GenCode, name: str) -> tuple[SnapshotStore, tuple[Retur
     task = await gen.find(name)
     if parcels is not None and (found := await parcels.returned(task.id)) and not found[0].nothing:
         return parcels, found
-    tree = recorded(Path(task.created.worktree)) if task.created.worktree else None
-    left = await looked_at(tree.path) if tree is not None else None
+    tree = read_record(Path(task.created.worktree)) if task.created.worktree else None
+    left = await inspect_worktree(tree.path) if tree is not None else None
     if left is not None and (busy := await gen.history.at_work_in(Path(left.path))):
         later = f"when nobody is any more, gen task output {task.id} tells how to take it over"
         raise UserMistake(f"{named(named_tasks(busy))} at work in {left.path}; {later}.")
     if left is not None:
         here = f"Task {task.id} worked in a worktree on this machine"
-        how = f"take it over with: {left.taking_over}"
+        how = f"take it over with: {left.merge_command}"
         if left.settled:
-            how = f"all of it is in {left.repository}, but {left.only_there}. To see that: {left.taking_over}"
+            how = f"all is in {left.repository}, but {left.unmergeable}. To see it: {left.merge_command}"
         raise UserMistake(f"{here}; {f'all of it is in {left.repository}.' if left.merged else how}")
     raise UserMistake(await _nothing(gen, task, found[0] if found else None))
 
@@ -74,7 +74,7 @@ async def _nothing(gen: GenCode, task: Task, told: ReturnedChanges | None) -> st
             f"What task {task.id} changed could not be handed in, because {told.why}. It is on the worker "
             f"{told.worker}, in {told.kept}."
         )
-    copies = copies_told(whole_transcript(await gen.history.events(task.id))) if told is None else []
+    copies = told_copies(whole_transcript(await gen.history.events(task.id))) if told is None else []
     if copies:
         when = "has not been handed in yet" if not task.status.ended else "was not handed in"
         return (
@@ -88,7 +88,7 @@ async def _left_behind(gen: GenCode, work: ReturnedChanges) -> list[str]:
     """What of the work is only on the worker, and where, as a line for a person; mostly none."""
     if not work.left:
         return []
-    copies = copies_told(whole_transcript(await gen.history.events(work.task)))
+    copies = told_copies(whole_transcript(await gen.history.events(work.task)))
     where = f"the copy {copies[-1]}" if copies else f"its copy on {work.worker}"
     return [f"Too large to travel, and only in {where}: {work.left}."]
 
@@ -99,7 +99,7 @@ async def _folder(args: argparse.Namespace, work: ReturnedChanges) -> Path:
     here = Path(args.cwd) if named else _here()
     own = is_here(work.cwd) and _checkout(here) == _checkout(Path(work.cwd))
     if named or own:
-        await must_fit(await checkout_at(here), work.parcel, own=own)
+        await require_same_repository(await checkout_at(here), work.parcel, own=own)
         return here if named else Path(work.cwd)
     if is_here(work.cwd):
         raise UserMistake(
@@ -107,10 +107,10 @@ async def _folder(args: argparse.Namespace, work: ReturnedChanges) -> Path:
             "that gets it with --cwd."
         )
     try:
-        await must_fit(await checkout_at(here), work.parcel, own=False)
+        await require_same_repository(await checkout_at(here), work.parcel, own=False)
     except UserMistake as why:
         no_folder = f"The folder {work.cwd} of the task is not here; name your checkout with --cwd."
-        raise UserMistake(f"{no_folder} {why}" if isinstance(why, NoClone) else no_folder) from None
+        raise UserMistake(f"{no_folder} {why}" if isinstance(why, NotAClone) else no_folder) from None
     note(f"The folder {work.cwd} of the task is not here; this is a clone of its repository: {here}")
     return here
 
@@ -124,8 +124,8 @@ def _checkout(folder: Path) -> Path:
     return repository_around(real) or real
 
 
-def _show(arrived: Arrival, behind: list[str], *, whole: bool) -> None:
-    for line in (*listed(arrived.files, arrived.more_files), *behind, *told(arrived)):
+def _show(arrived: ApplyResult, behind: list[str], *, whole: bool) -> None:
+    for line in (*listed(arrived.files, arrived.more_files), *behind, *describe_result(arrived)):
         answer(line)
     if whole and arrived.diff:
         answer(arrived.diff.rstrip())

@@ -26,7 +26,7 @@ from gencode.interfaces.render.plain_text import answer, answer_json, note, prin
 from gencode.permissions.started_files import StartedFiles, digests
 from gencode.permissions.trust import FolderTrust, revoke, standing, trust, trusted_folders
 from gencode.places import workspace_at
-from gencode.sandbox.processes.environment import MARK
+from gencode.sandbox.processes.environment import PROCESS_MARK
 from gencode.settings import gen_home
 
 if TYPE_CHECKING:
@@ -135,7 +135,7 @@ def _decide(
 
 def _is_asked(*, sure: bool) -> bool:
     """Whether somebody has to be asked: nobody who is `sure` has, and no agent decides."""
-    if MARK in os.environ:
+    if PROCESS_MARK in os.environ:
         raise UserMistake("Only you can trust a folder or an MCP server, and this was run by an agent.")
     if not sure and not somebody_is_there():
         raise UserMistake("There is no terminal to confirm in. To trust it anyway, add --yes.")

@@ -28,7 +28,7 @@ from gencode.settings import Settings, gen_home, load
 from gencode.tasks.scheduler import Scheduler
 
 if TYPE_CHECKING:
-    from gencode.fleet.worker import Shape, Worker
+    from gencode.fleet.worker import Worker, WorkerOptions
 
 
 NO_DATABASE = (
@@ -109,8 +109,7 @@ async def _work(args: argparse.Namespace, told: Settings, workspace: Path) -> in
     shape = _shape(args, told, workspace)
     store = await open_postgres(told.database_url, shape.lease_seconds)
     try:
-        worker = Worker(store, shape)
-        worker.last_word = say_ended
+        worker = Worker(store, shape, say_ended)
         health = HealthEndpoint(lambda: _state(worker))
         address = await health.start(getattr(args, "health_port", 0))
         try:
@@ -123,14 +122,14 @@ async def _work(args: argparse.Namespace, told: Settings, workspace: Path) -> in
         await store.close()
 
 
-def _shape(args: argparse.Namespace, told: Settings, workspace: Path) -> "Shape":
-    from gencode.fleet.worker import Shape
+def _shape(args: argparse.Namespace, told: Settings, workspace: Path) -> "WorkerOptions":
+    from gencode.fleet.worker import WorkerOptions
     from gencode.journal.owner import LEASE_SECONDS
 
     named = tuple(name.strip() for name in getattr(args, "agents", "").split(",") if name.strip())
     if "agents" in args and not named:
         raise UserMistake("--agents is empty; leave it out to serve all agents.")
-    return Shape(
+    return WorkerOptions(
         most=getattr(args, "concurrency", CONCURRENCY),
         workspace=workspace,
         home=gen_home(),

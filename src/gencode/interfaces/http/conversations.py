@@ -142,7 +142,7 @@ class ChatInbox:
             while not leads:
                 await asyncio.sleep(LOOK_SECONDS)
                 leads = leadership.acquire()
-            self._hub.missed = True
+            self._hub.note_missed()
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._hear_ends())
                 group.create_task(self._hear_letters())
@@ -152,8 +152,7 @@ class ChatInbox:
         event: Event | None = None
         while True:
             try:
-                if self._hub.missed:
-                    self._hub.missed = False
+                if self._hub.take_missed():
                     for line in self._chats.all():
                         await self._look(line.session)
                         await self._send_on(line)

@@ -73,7 +73,7 @@ class EventStream(Response):
         upto = self._hub.mark  # what comes after that waits for the client
         wire: PeerConnection | None = scope.get("state", {}).get(WIRE)
         if wire is not None:
-            wire.chunked = scope["http_version"] == "1.1"
+            wire.use_chunks(scope["http_version"] == "1.1")
         pump = asyncio.ensure_future(self._pump(client, send, upto, wire))
         ends = [asyncio.ensure_future(_gone(receive)), asyncio.ensure_future(client.dropped.wait()), pump]
         try:

@@ -244,8 +244,7 @@ class Hub:
         self._reading = asyncio.Lock()
         self.notable: asyncio.Queue[Event] = asyncio.Queue(1000)
         """Ends of tasks and commands, and final replies: what may continue a conversation."""
-        self.missed = False
-        """Whether more of those came than fit."""
+        self._missed = False
 
     @property
     def cursor(self) -> Cursor:
@@ -265,6 +264,15 @@ class Hub:
     def __len__(self) -> int:
         return len(self._clients)
 
+    def note_missed(self) -> None:
+        """Note that notable events may have been missed."""
+        self._missed = True
+
+    def take_missed(self) -> bool:
+        """Whether notable events may have been missed since this was last asked."""
+        missed, self._missed = self._missed, False
+        return missed
+
     async def start(self) -> None:
         """Begin at the end of the journal."""
         last = await self._global_log.end()
@@ -281,7 +289,7 @@ class Hub:
             group.create_task(self._tell_states())
 
     def join(self, task: str = "", *, brief: bool = False, states: bool = False) -> StreamClient:
-        """A client that hears everything after `mark`; it has to leave."""
+        """Add a client that gets everything after `mark`."""
         self._flush()
         client = StreamClient(task, brief=brief, states=states)
         self._clients.add(client)
@@ -417,7 +425,7 @@ class Hub:
                 log.warning("the states of tasks could not be read: %s", trouble)
 
     def _is_early(self, event: Event) -> bool:
-        """Whether a fact of a task here was read before the bus told of it, and of what came before it."""
+        """Whether an event of a task here was read before the bus has announced it."""
         here = self._gen.running.is_local(event.task)
         if not here or self._announced.get(event.task, 0) >= (event.seq or 0) or self._held >= MOST_HELD:
             self._held = 0
@@ -439,7 +447,7 @@ class Hub:
                 return
         if self.notable.full():
             self.notable.get_nowait()
-            self.missed = True
+            self.note_missed()
         self.notable.put_nowait(event)
 
     async def _find_again(self) -> None:

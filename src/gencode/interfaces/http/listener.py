@@ -49,14 +49,17 @@ class PeerConnection:
     def __init__(self, transport: asyncio.WriteTransport, flow: FlowControl) -> None:
         self._transport = transport
         self._flow = flow
-        self.chunked = True
+        self._chunked = True
+
+    def use_chunks(self, chunked: bool) -> None:
         """Whether the answer has chunked encoding; an HTTP/1.0 client is sent bytes until the end."""
+        self._chunked = chunked
 
     def write(self, news: Framed) -> bool:
         """Send at once; False when that is too much, or the client does not read now or is gone."""
         if len(news.chunk) > MOST_AT_ONCE or self._flow.write_paused or self._transport.is_closing():
             return False
-        self._transport.write(news.chunk if self.chunked else news.plain)
+        self._transport.write(news.chunk if self._chunked else news.plain)
         return True
 
     def cut(self) -> None:

@@ -123,6 +123,6 @@ async def _resumed(gen: GenCode, task: Task) -> bool:
 
 
 async def _was_told(gen: GenCode, task: Task) -> bool:
-    """Whether a task hears of a shutdown anyway, or need not: it had not begun, or has said nothing since."""
+    """Whether a task knows of the shutdown or need not: it had not begun, or has said nothing since."""
     known = trailing_notices(transcript_of(await gen.history.events(task.id)))
     return task.run.started_at is None or RESUME_NOTICE.notice in [each.notice for each in known]

@@ -164,7 +164,7 @@ class TaskStates:
 
 
 def as_others_see(state: TaskState, outcome: Outcome) -> TaskState:
-    """A state with what no fact of the task tells: its place in the queue, and whether its process hangs.
+    """A state with its place in the queue, and whether its process hangs; no event tells those.
 
     A task that was woken waits for a worker, though its last fact is still its end.
     """

@@ -105,7 +105,7 @@ def _fields(kind: inspect.Type | None) -> Sequence[inspect.Field]:
 
 
 def _described(kind: inspect.Type | None, *, null: bool) -> str:
-    """What may be a value of a type, in words; nothing where nobody needs that yet."""
+    """The values that a type allows, in words; empty for types that no request has."""
     words: list[str] = []
     for each in _choices(kind):
         if isinstance(each, inspect.NoneType):

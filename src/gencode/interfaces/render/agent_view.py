@@ -42,7 +42,7 @@ CUT_SHORT = frozenset({Status.LIMIT_REACHED, Status.TIMED_OUT, Status.FAILED})
 """How an agent ends that had no turn left for what it was told last."""
 
 
-class RunEnd(Struct, frozen=True):
+class RunSummary(Struct, frozen=True):
     """How one run of an agent ended, and what it came to."""
 
     at: str
@@ -82,7 +82,7 @@ class AgentView(Struct, frozen=True):
     stalled: float = 0.0
     resting: bool = False
     unanswered: tuple[str, ...] = ()
-    ends: tuple[RunEnd, ...] = ()
+    ends: tuple[RunSummary, ...] = ()
     since: str | None = None
     worked: float = 0.0
     refused: tuple[RefusedToolCall, ...] = ()
@@ -94,7 +94,7 @@ class AgentView(Struct, frozen=True):
             return self.worked
         return self.worked + max((moment(now) - moment(self.since)).total_seconds(), 0.0)
 
-    def as_of(self, end: RunEnd) -> "AgentView":
+    def as_of(self, end: RunSummary) -> "AgentView":
         """The same as it was at one of its ends."""
         return replace(self, status=end.status, result=end.result, error=end.error, ended_at=end.at)
 
@@ -125,9 +125,11 @@ class View(Struct, frozen=True):
 
 def seen(task: Task) -> AgentView:
     """An agent as its folded task tells it, for those whose events nobody heard."""
-    ends = [RunEnd(each.end.at or "", each.status, each.report.text, each.end.error) for each in task.past]
+    ends = [
+        RunSummary(each.end.at or "", each.status, each.report.text, each.end.error) for each in task.past
+    ]
     if task.end.at:
-        ends.append(RunEnd(task.end.at, task.status, task.result, task.end.error))
+        ends.append(RunSummary(task.end.at, task.status, task.result, task.end.error))
     return AgentView(
         id=task.id,
         agent=task.agent,
@@ -189,7 +191,7 @@ def _after(agent: AgentView, event: Event) -> AgentView:
             end = replace(agent, status=fact.status, result=fact.told, error=fact.error)
             end = replace(end, warnings=fact.warnings)
             end = replace(end, ended_at=event.at, since=None, worked=agent.elapsed(event.at))
-            last = RunEnd(event.at, fact.status, fact.told, fact.error)
+            last = RunSummary(event.at, fact.status, fact.told, fact.error)
             return replace(end, step="", place=0, resting=False, ends=(*agent.ends, last)[-MOST_ENDS:])
         case TranscriptCompacted() | CostEstimated() as fact:
             return replace(agent, usage=agent.usage + (fact.usage or Usage()))

@@ -29,9 +29,9 @@ from gencode.core.rules import Mode
 from gencode.core.text import visible, visible_line
 from gencode.interfaces.chat.chat_session import Talk
 from gencode.interfaces.chat.info_pages import MODES, next_mode
-from gencode.interfaces.chat.input_completion import Offer, Words, files_below, offers
+from gencode.interfaces.chat.input_completion import Completion, Words, files_below, offers
 from gencode.interfaces.chat.notices import Notice, guarded, named
-from gencode.interfaces.chat.prompt_history import History
+from gencode.interfaces.chat.prompt_history import PromptHistory
 from gencode.interfaces.chat.slash_commands import act, apply_action, is_command, parse
 from gencode.interfaces.event_loop_runner import run_to_end
 from gencode.interfaces.log_file import fault_line
@@ -120,7 +120,7 @@ class TerminalApp(AttentiveApp):
         agent: str = "",
         begin: Callable[[Talk], Coroutine[Any, Any, None]] | None = None,
         beside: Callable[[Talk], Coroutine[Any, Any, None]] | None = None,
-        history: History | None = None,
+        history: PromptHistory | None = None,
         dark: bool = True,
     ) -> None:
         """`begin` is what is done once GenCode is open: going on with an earlier conversation.
@@ -133,7 +133,7 @@ class TerminalApp(AttentiveApp):
         self._begin = begin
         self._beside = beside
         self.folder = shortened(folder)
-        self.history = history or History()
+        self.history = history or PromptHistory()
         self.paper = Paper(dark=dark)
         self.theme = "textual-dark" if dark else "textual-light"
         audience = Audience(follows=self._followed)
@@ -293,7 +293,7 @@ class TerminalApp(AttentiveApp):
         led = self.talk.lead.model if self.talk.lead else ""
         return self.talk.chosen.name if self.talk.chosen else led or self.talk.gen.model.name
 
-    def offers(self, before: str) -> Sequence[Offer]:
+    def offers(self, before: str) -> Sequence[Completion]:
         """Ways to go on with what is typed."""
         if self.talk is None or not ("@" in before or before.startswith("/")):
             return []
@@ -476,7 +476,7 @@ async def _run(args: argparse.Namespace, folder: Path) -> int:
         agent=getattr(args, "agent", ""),
         begin=lambda talk: _begin(talk, args),
         beside=run_due,
-        history=History(gen_home() / HISTORY),
+        history=PromptHistory(gen_home() / HISTORY),
         dark=is_dark(os.environ.get("COLORFGBG", "")),
     )
     told: list[int] = []

@@ -13,8 +13,8 @@ from textual.widgets import OptionList, TextArea
 from textual.widgets.option_list import Option
 
 from gencode.core.text import visible_line
-from gencode.interfaces.chat.input_completion import Offer
-from gencode.interfaces.chat.prompt_history import History
+from gencode.interfaces.chat.input_completion import Completion
+from gencode.interfaces.chat.prompt_history import PromptHistory
 from gencode.interfaces.tui.error_boundary import ActionBorder
 
 MOST_PASTED = 2_000_000
@@ -80,11 +80,11 @@ class Composer(ActionBorder, Vertical):
     class Left(Message):
         """Somebody wants to go from here to the transcript."""
 
-    def __init__(self, history: History, offers: Callable[[str], Sequence[Offer]]) -> None:
+    def __init__(self, history: PromptHistory, offers: Callable[[str], Sequence[Completion]]) -> None:
         super().__init__()
         self._history = history
         self._offers = offers
-        self._offered: Sequence[Offer] = ()
+        self._offered: Sequence[Completion] = ()
         self._offered_for: str | None = None
         self._settled: str | None = None
         """The text for which no completion is wanted."""
@@ -193,7 +193,7 @@ class Composer(ActionBorder, Vertical):
         chosen = self._chosen()
         return chosen is not None and chosen.text.strip() == self.text.strip() and "@" not in self.text
 
-    def _chosen(self) -> Offer | None:
+    def _chosen(self) -> Completion | None:
         at = self.choices.highlighted
         return self._offered[at] if at is not None and at < len(self._offered) else None
 

@@ -18,7 +18,7 @@ from gencode.interfaces.tui.dialogs import ConfirmScreen, PageScreen, PickScreen
 from gencode.journal.store import TaskQuery
 from gencode.permissions.started_files import digests
 from gencode.permissions.trust import standing, trust
-from gencode.sandbox.processes.environment import MARK
+from gencode.sandbox.processes.environment import PROCESS_MARK
 from gencode.settings import gen_home
 
 if TYPE_CHECKING:
@@ -127,7 +127,7 @@ async def _trust(app: "TerminalApp", talk: Talk, shown: str) -> None:
     if project.state in ("nothing", "trusted"):
         app.push_screen(PageScreen("gen trust", shown))
         return
-    if MARK in os.environ:
+    if PROCESS_MARK in os.environ:
         raise UserMistake("Only a person trusts a folder, and this was run by an agent.")
     from gencode.app import started_if_trusted  # the first frame does not wait for it
 

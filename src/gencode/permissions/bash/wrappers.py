@@ -330,8 +330,16 @@ def reach(values: Values) -> WrapperReach:
     if replaced and any(text in (word or "") for word in values[given:at] for text in replaced):
         unknown = unknown or "xargs puts what it reads among the words of a wrapper"
     found = WrapperReach(
-        *(inner, tuple(starts), free_from, at, tuple(heads), unknown),
-        *(xargs, tuple(replaced), tuple(splits), tuple(folders)),
+        inner,
+        tuple(starts),
+        free_from,
+        at,
+        tuple(heads),
+        unknown,
+        xargs,
+        tuple(replaced),
+        tuple(splits),
+        tuple(folders),
     )
     return found if free_from < 0 else _with_far_ones(values, found)
 

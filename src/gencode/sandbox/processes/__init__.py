@@ -1,1 +1,1 @@
-"""processes: commands that cannot escape. `commands` is the door; `keeper` and `warden` run outside."""
+"""Commands that cannot escape: `command_runner` is the way in, `fork_server` runs outside our process."""

@@ -1,4 +1,7 @@
-"""processes: how keeper and warden wait for their children without missing one. Runs outside our process."""
+"""Waits for child processes without missing one, and adopts orphans. Runs outside our process.
+
+The calls of Linux that Python has no function for answer "no" elsewhere.
+"""
 
 import ctypes
 import os
@@ -17,7 +20,7 @@ def _wake(number: int, frame: FrameType | None) -> None:
     """Only a signal that is caught reaches the wake-up file."""
 
 
-class Watch:
+class ChildWatcher:
     """Wakes up when a child ends, when the parent dies, or when one of some files can be read."""
 
     def __init__(self) -> None:
@@ -84,7 +87,7 @@ def forbid_new_privileges() -> bool:
     return _prctl(_NO_NEW_PRIVILEGES, 1)
 
 
-def be_called(name: str) -> bool:
+def set_process_name(name: str) -> bool:
     """Whether `ps` and `top` now show this name."""
     return _prctl(_NAME, ctypes.create_string_buffer(name.encode()[:15]))
 

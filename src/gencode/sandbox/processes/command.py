@@ -1,4 +1,4 @@
-"""processes: what can be asked for, what came of it, and the sentences for what could not be started."""
+"""Commands to run, their outcome, and the messages for those that could not be started."""
 
 import errno
 import os
@@ -11,7 +11,7 @@ from typing import Literal
 from msgspec import Struct
 
 from gencode.core.errors import ToolError
-from gencode.sandbox.processes.output import Output
+from gencode.sandbox.processes.output import CommandOutput
 
 Cause = Literal["exited", "timed_out", "stopped", "lost"]
 """Why a command is over; `lost` when the process that watched it was killed."""
@@ -51,14 +51,14 @@ class Command(Struct, frozen=True):
     """Let it become somebody else (sudo, setuid). Such a process cannot be stopped by us."""
 
 
-class Ended(Struct, frozen=True):
+class CommandOutcome(Struct, frozen=True):
     """What came of a command."""
 
     exit_code: int | None
     signal: int | None
     cause: Cause
-    output: Output
-    errors: Output
+    output: CommandOutput
+    errors: CommandOutput
     seconds: float
     left_over: int = 0
     """Processes it had left running when it ended; they were stopped."""
@@ -82,7 +82,9 @@ class Ended(Struct, frozen=True):
                 said += self._own_end()
         if self.left_over:
             count = _processes(self.left_over)
-            said.append(f"{count} left running by it had to be stopped; start such things in the background.")
+            said.append(
+                f"{count} left running by it had to be stopped; run long-lived processes in the background."
+            )
         if self.unstoppable:
             said.append(f"{_processes(self.unstoppable)} could not be stopped.")
         return " ".join(said)
@@ -107,30 +109,30 @@ def shell_words(bash: str, text: str) -> tuple[str, ...]:
     return (bash, "--noprofile", "--norc", "-c", text)
 
 
-def words(command: Command, bash: str | None, environ: Mapping[str, str]) -> tuple[str, ...]:
+def argument_words(command: Command, bash: str | None, environ: Mapping[str, str]) -> tuple[str, ...]:
     """The program, by its path, and its arguments."""
     if isinstance(command.run, str):
         if bash is None:
-            raise ToolError("There is no bash on this machine, so no command can be run.")
+            raise ToolError("bash is not installed on this machine, so commands cannot run.")
         return shell_words(bash, command.run)
     if not command.run or not command.run[0]:
-        raise ToolError("There is nothing to run: name a program.")
+        raise ToolError("Nothing to run: name a program.")
     name, *rest = command.run
     if "/" in name:
         return (name, *rest)
     folders = [each for each in environ.get("PATH", os.defpath).split(os.pathsep) if each.startswith("/")]
     found = shutil.which(name, path=os.pathsep.join(folders)) if folders else None
     if found is None:
-        raise ToolError(f"There is no program {name!r} on this machine.")
+        raise ToolError(f"The program {name!r} is not installed on this machine.")
     return (found, *rest)
 
 
-def not_started(command: Command, argv: tuple[str, ...], step: str, number: int) -> ToolError:
+def start_error(command: Command, argv: tuple[str, ...], step: str, number: int) -> ToolError:
     """Why a command does not run, in a sentence."""
     why = os.strerror(number) if number else "the process that was to start it ended"
     match step, number:
         case "cwd", _:
-            return ToolError(f"Nothing can be run in {command.cwd}: {why}.")
+            return ToolError(f"Cannot run commands in {command.cwd}: {why}.")
         case "program", errno.E2BIG:
             size = sum(len(os.fsencode(word)) for word in argv)
             return ToolError(
@@ -138,12 +140,12 @@ def not_started(command: Command, argv: tuple[str, ...], step: str, number: int)
                 "write the long part to a file and use that."
             )
         case "program", errno.ENOENT:
-            return ToolError(f"{argv[0]} does not exist, or what it is a script for does not.")
+            return ToolError(f"{argv[0]} does not exist, or its interpreter does not.")
         case "program", _:
             return ToolError(f"{argv[0]} cannot be run: {why}.")
         case "fork", _:
             return ToolError(
-                f"The machine cannot start another process now ({why}): stop something, or try later."
+                f"The machine cannot start another process now ({why}): stop something, or try again later."
             )
         case _:
             return ToolError(f"The command could not be started ({step}: {why}).")

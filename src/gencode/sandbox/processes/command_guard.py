@@ -1,4 +1,10 @@
-"""processes: from a fork to the program that was asked for. Runs in a warden, outside our process."""
+"""The command guard: one process above one command, which outlives everything the command starts.
+
+Runs outside our process, forked from the fork server. It starts the command, adopts every orphan of it, ends
+them all when it is told to, when the time is up, when the command has ended, or when whoever asked for the
+command is gone, and then says so. Its messages, one line each: `watching GUARD`, `started`,
+`failed STEP ERRNO`, `exited STATUS`, `stopping`, and at the end `gone STATUS CAUSE LEFTOVER UNSTOPPABLE`.
+"""
 
 import os
 import signal
@@ -7,13 +13,13 @@ import time
 from contextlib import suppress
 
 from gencode.sandbox.processes import child_processes, process_tree
-from gencode.sandbox.processes.child_processes import PARENT_DIED, Watch, reap, remaining
-from gencode.sandbox.processes.guard_protocol import LENGTH, NO_STATUS, Order, unpacked
+from gencode.sandbox.processes.child_processes import PARENT_DIED, ChildWatcher, reap, remaining
+from gencode.sandbox.processes.guard_protocol import LENGTH, NO_STATUS, LaunchOrder, unpack
 
 _TELL = 3
 
 
-class NotStarted(Exception):
+class LaunchFailed(Exception):
     """The program does not run: at which step it failed, and the kernel's error number."""
 
     def __init__(self, step: str, number: int) -> None:
@@ -22,7 +28,7 @@ class NotStarted(Exception):
         self.number = number
 
 
-def launch(order: Order, outputs: list[int]) -> int:
+def launch(order: LaunchOrder, outputs: list[int]) -> int:
     """Start the program in a session of its own; its process id once it really runs."""
     told, tell = os.pipe()
     warden = os.getpid()
@@ -31,19 +37,19 @@ def launch(order: Order, outputs: list[int]) -> int:
     except OSError as error:
         os.close(told)
         os.close(tell)
-        raise NotStarted("fork", error.errno or 0) from None
+        raise LaunchFailed("fork", error.errno or 0) from None
     if process == 0:
-        _become(order, outputs, tell, warden)
+        _exec(order, outputs, tell, warden)
     os.close(tell)
     said = os.read(told, 64).split()
     os.close(told)
     if said:
         os.waitpid(process, 0)
-        raise NotStarted(said[0].decode(), int(said[1]))
+        raise LaunchFailed(said[0].decode(), int(said[1]))
     return process
 
 
-def _become(order: Order, outputs: list[int], tell: int, warden: int) -> None:
+def _exec(order: LaunchOrder, outputs: list[int], tell: int, warden: int) -> None:
     """In the fork: turn into the program, or tell why not. Never returns."""
     step = "session"
     try:
@@ -54,7 +60,7 @@ def _become(order: Order, outputs: list[int], tell: int, warden: int) -> None:
         if not order.privileges:
             child_processes.forbid_new_privileges()
         step = "files"
-        _wire(outputs, tell)
+        _connect_files(outputs, tell)
         step = "cwd"
         os.chdir(order.cwd)
         step = "program"
@@ -66,7 +72,7 @@ def _become(order: Order, outputs: list[int], tell: int, warden: int) -> None:
         os._exit(127)
 
 
-def _wire(outputs: list[int], tell: int) -> None:
+def _connect_files(outputs: list[int], tell: int) -> None:
     """Nothing to read, the outputs to write to, and no other file of ours."""
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     os.dup2(outputs[0], 1)
@@ -91,10 +97,10 @@ GRACE_SECONDS = 0.5
 """How long what a command left running may go on after the command itself has ended."""
 
 
-class Warden:
+class CommandGuard:
     """Watches one command to its end."""
 
-    def __init__(self, control: socket.socket, watch: Watch, adopts: bool) -> None:
+    def __init__(self, control: socket.socket, watch: ChildWatcher, adopts: bool) -> None:
         self._control = control
         self._watch = watch
         self._adopts = adopts
@@ -102,12 +108,12 @@ class Warden:
         self._status: int | None = None
         self._groups: set[int] = set()
 
-    def run(self, order: Order, outputs: list[int]) -> None:
+    def run(self, order: LaunchOrder, outputs: list[int]) -> None:
         """Start the command, watch it, end what it leaves."""
         self._tell(f"watching {os.getpid()}")
         try:
             self._main = launch(order, outputs)
-        except NotStarted as trouble:
+        except LaunchFailed as trouble:
             self._tell(f"failed {trouble.step} {trouble.number}")
             return
         finally:
@@ -124,7 +130,7 @@ class Warden:
         status = NO_STATUS if self._status is None else self._status
         self._tell(f"gone {status} {cause} {leftover} {unstoppable}")
         while not self._gone(1.0):
-            process_tree.strike(self._members)
+            process_tree.kill_once(self._members)
 
     def _until_something_happens(self, seconds: float | None) -> str:
         """Why the command is over: nobody is left, it ended and its grace too, the time is up, or a stop."""
@@ -168,7 +174,7 @@ class Warden:
         if self._adopts:
             main = {self._main: self._main} if self._status is None else {}
             return main | process_tree.descendants(os.getpid())
-        everybody = process_tree.census()
+        everybody = process_tree.list_processes()
         family = process_tree.below((os.getpid(),), everybody)
         self._groups.update(family.values())
         grouped = {process: group for process, (_, group) in everybody.items() if group in self._groups}
@@ -179,23 +185,23 @@ class Warden:
             self._control.sendall(line.encode() + b"\n")
 
 
-def guard(control: socket.socket, outputs: list[int], keeper: int) -> None:
+def guard_command(control: socket.socket, outputs: list[int], keeper: int) -> None:
     """The whole life of a warden."""
     os.setsid()
-    child_processes.be_called("gen-warden")
+    child_processes.set_process_name("gen-warden")
     adopts = child_processes.adopt_orphans()
-    watch = Watch()
+    watch = ChildWatcher()
     child_processes.signal_when_parent_dies(PARENT_DIED)
     order = _receive(control)
     if order is not None and os.getppid() == keeper:
-        Warden(control, watch, adopts).run(order, outputs)
+        CommandGuard(control, watch, adopts).run(order, outputs)
 
 
-def _receive(control: socket.socket) -> Order | None:
+def _receive(control: socket.socket) -> LaunchOrder | None:
     """What is to be run; nothing when the other side went away before it had said it."""
     length = _exactly(control, LENGTH)
     blob = None if length is None else _exactly(control, int.from_bytes(length, "big"))
-    return None if blob is None else unpacked(blob)
+    return None if blob is None else unpack(blob)
 
 
 def _exactly(control: socket.socket, size: int) -> bytes | None:

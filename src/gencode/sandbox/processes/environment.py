@@ -1,4 +1,4 @@
-"""processes: what a command may see of our environment.
+"""The environment of a command: ours, without secrets and without what changes programs.
 
 Three layers, each taken away from what we were started with: keys from every command; what makes a shell do
 something else than its text says from every command; what makes a reading program run another one from
@@ -15,9 +15,9 @@ from msgspec import Struct
 from gencode.permissions.paths import is_inside
 from gencode.permissions.secrets import SYSTEM_ROOTS, folded, is_under
 
-INSIDE = "LC_GENCODE_MCP"
+INSIDE_MARK = "LC_GENCODE_MCP"
 """Marks what runs below us, so that a `gen mcp` among it does not start the next."""
-MARK = "GENCODE_KEEPER"
+PROCESS_MARK = "GENCODE_KEEPER"
 """The variable by which a process of ours is known after a crash."""
 
 _SECRET_NAME = re.compile(
@@ -49,7 +49,7 @@ _OTHER_PROGRAM = re.compile(
 )
 
 
-class Scrub(Struct, frozen=True):
+class EnvironmentFilter(Struct, frozen=True):
     """What the person wants beyond the rules: names that never go out, names that may look like keys."""
 
     drop: frozenset[str] = frozenset()
@@ -61,7 +61,7 @@ class Scrub(Struct, frozen=True):
             return False
         return bool(name in self.drop or _SECRET_NAME.search(name) or _SECRET_VALUE.search(value))
 
-    def cleaned(self, environ: Mapping[str, str]) -> dict[str, str]:
+    def without_secrets(self, environ: Mapping[str, str]) -> dict[str, str]:
         """The environment of any command: no keys, no copies of keys, nothing that changes a text."""
         secrets = {name: value for name, value in environ.items() if self.is_secret(name, value)}
         values = [value for value in secrets.values() if len(value) >= _LEAST_COPIED and value[0] != "/"]
@@ -69,19 +69,21 @@ class Scrub(Struct, frozen=True):
             name: value
             for name, value in environ.items()
             if name not in secrets
-            and name != MARK
+            and name != PROCESS_MARK
             and not _OTHER_TEXT.fullmatch(name)
             and (name in self.keep or not any(each in value for each in values))
         }
 
-    def reading(
+    def read_only(
         self, environ: Mapping[str, str], empty: Path, git: Mapping[str, str] | None = None
     ) -> dict[str, str]:
         """The environment of a command that was allowed because it only reads. `empty` is an empty folder,
         `git` are further settings for git.
         """
         kept = {
-            name: value for name, value in self.cleaned(environ).items() if not _OTHER_PROGRAM.fullmatch(name)
+            name: value
+            for name, value in self.without_secrets(environ).items()
+            if not _OTHER_PROGRAM.fullmatch(name)
         }
         return {**kept, **_git_that_only_reads(empty, git or {})}
 

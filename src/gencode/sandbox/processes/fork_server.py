@@ -1,8 +1,8 @@
-"""processes: one small process beside ours that forks a warden for every command.
+"""The fork server: one small process beside ours that forks a guard for every command.
 
 It is started once, because starting Python for every command would cost more than most commands. Our end of
-its socket closing, for whatever reason, is its order to leave; each warden watches a socket of its own, so
-nothing waits for the keeper. Should a command kill its warden, the orphans come here and are killed.
+its socket closing, for whatever reason, is its order to leave; each guard watches a socket of its own, so
+nothing waits for the fork server. Should a command kill its guard, the orphans come here and are killed.
 """
 
 import gc
@@ -14,22 +14,22 @@ import time
 from contextlib import suppress
 
 from gencode.sandbox.processes import child_processes, process_tree
-from gencode.sandbox.processes.child_processes import Watch, reap
-from gencode.sandbox.processes.command_guard import guard
-from gencode.sandbox.processes.guard_protocol import CLEARED, RUN
+from gencode.sandbox.processes.child_processes import ChildWatcher, reap
+from gencode.sandbox.processes.command_guard import guard_command
+from gencode.sandbox.processes.guard_protocol import COUNT_STRAYS, RUN
 
 _MOST_FILES = 3
 _STRAY_SECONDS = 0.01
 _CLEARING_SECONDS = 1.0
 
 
-class Keeper:
+class ForkServer:
     """Forks wardens, buries them, and ends the strays of those that were killed."""
 
     def __init__(self, link: socket.socket) -> None:
         self._link = link
         self._leaving = False
-        self._watch = Watch()
+        self._watch = ChildWatcher()
         self._wardens: set[int] = set()
         self._asking: list[tuple[socket.socket, int, float]] = []
         self._strays = False
@@ -50,10 +50,10 @@ class Keeper:
 
     def _kill_strays(self) -> int:
         """How many processes are left that belong to no warden."""
-        everybody = process_tree.census()
+        everybody = process_tree.list_processes()
         mine = [process for process, (parent, _) in everybody.items() if parent == os.getpid()]
         strays = {process: everybody[process][1] for process in mine if process not in self._wardens}
-        process_tree.send(strays | process_tree.below(strays, everybody), signal.SIGKILL)
+        process_tree.send_signal(strays | process_tree.below(strays, everybody), signal.SIGKILL)
         self._strays = bool(strays)
         return len(strays)
 
@@ -80,7 +80,7 @@ class Keeper:
             kind, files = b"", list[int]()
         if not kind:
             self._leaving = True
-        elif kind == CLEARED:
+        elif kind == COUNT_STRAYS:
             asking = socket.socket(fileno=files[0])
             self._asking.append((asking, int(asking.recv(32)), time.monotonic() + _CLEARING_SECONDS))
         elif kind == RUN:
@@ -94,19 +94,19 @@ class Keeper:
             control.sendall(f"failed fork {error.errno or 0}\n".encode())
         else:
             if warden == 0:
-                _live(self._link, control, outputs, keeper)
+                _run_guard(self._link, control, outputs, keeper)
             self._wardens.add(warden)
         control.close()
         for file in outputs:
             os.close(file)
 
 
-def _live(link: socket.socket, control: socket.socket, outputs: list[int], keeper: int) -> None:
+def _run_guard(link: socket.socket, control: socket.socket, outputs: list[int], keeper: int) -> None:
     """In the fork: be a warden. Its status is 0 only when its command left nobody."""
     status = 1
     try:
         link.close()
-        guard(control, outputs, keeper)
+        guard_command(control, outputs, keeper)
         status = 0
     finally:
         os._exit(status)
@@ -114,7 +114,7 @@ def _live(link: socket.socket, control: socket.socket, outputs: list[int], keepe
 
 def main() -> None:
     """The keeper's whole life; the last argument is the number of its end of the socket."""
-    child_processes.be_called("gen-keeper")
+    child_processes.set_process_name("gen-keeper")
     child_processes.adopt_orphans()
     gc.freeze()
-    Keeper(socket.socket(fileno=int(sys.argv[-1]))).run()
+    ForkServer(socket.socket(fileno=int(sys.argv[-1]))).run()

@@ -1,8 +1,9 @@
-"""processes: after a crash, what it left running is ended.
+"""Our end of the socket to the fork server, and what is ended after a crash.
 
-Normally nothing is left: every warden ends its command when our process is gone. What stays is what could not
-notice, because it was stopped or its warden was killed too. Such processes are known by a mark in the
-environment they were started with, and the mark says which process of ours started them.
+A fork server is started when it is first needed. Normally nothing is left after a crash: every guard ends its
+command when our process is gone. What stays is what could not notice, because it was stopped or its guard was
+killed too. Such processes are known by a mark in the environment they were started with, and the mark says
+which process of ours started them.
 """
 
 import asyncio
@@ -19,11 +20,11 @@ from pathlib import Path
 from gencode.core.errors import ToolError
 from gencode.journal.owner import new_owner, owner_state
 from gencode.sandbox.processes import process_tree
-from gencode.sandbox.processes.environment import MARK
-from gencode.sandbox.processes.guard_protocol import CLEARED, RUN, encoded
+from gencode.sandbox.processes.environment import PROCESS_MARK
+from gencode.sandbox.processes.guard_protocol import COUNT_STRAYS, RUN, encoded
 
 
-class Record:
+class ForkServerRecord:
     """A note that a keeper runs: one file named by its mark's end, which holds the mark."""
 
     def __init__(self, path: Path, mark: str) -> None:
@@ -31,14 +32,14 @@ class Record:
         self.mark = mark
 
     @classmethod
-    def write(cls, state: Path, mark: str) -> "Record":
+    def write(cls, state: Path, mark: str) -> "ForkServerRecord":
         """Note a keeper before it starts."""
         path = _folder(state) / mark.rpartition("|")[2]
         try:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             path.write_text(mark)
         except OSError as error:
-            raise ToolError(f"No command can be run: {path} cannot be written ({error.strerror}).") from None
+            raise ToolError(f"Cannot run commands: {path} cannot be written ({error.strerror}).") from None
         return cls(path, mark)
 
     def remove(self) -> None:
@@ -46,7 +47,7 @@ class Record:
         self._path.unlink(missing_ok=True)
 
 
-def sweep(state: Path) -> int:
+def end_leftovers(state: Path) -> int:
     """End what dead processes of ours left running; how many there were. Blocks; free without a crash."""
     dead = [record for record in _records(state) if owner_state(record.mark) == "dead"]
     ended = end_marked({record.mark for record in dead}) if dead else 0
@@ -59,9 +60,9 @@ def _folder(state: Path) -> Path:
     return state / "keepers"
 
 
-def _records(state: Path) -> list[Record]:
+def _records(state: Path) -> list[ForkServerRecord]:
     try:
-        return [Record(path, path.read_text(errors="replace")) for path in _folder(state).iterdir()]
+        return [ForkServerRecord(path, path.read_text(errors="replace")) for path in _folder(state).iterdir()]
     except OSError:
         return []
 
@@ -71,7 +72,7 @@ def end_marked(marks: Set[str]) -> int:
     seen: set[int] = set()
 
     def members() -> process_tree.Members:
-        everybody = process_tree.census()
+        everybody = process_tree.list_processes()
         marked = {process: group for process, (_, group) in everybody.items() if _mark(process) in marks}
         found = {**marked, **process_tree.below(marked, everybody)}
         seen.update(found)
@@ -96,7 +97,7 @@ def _mark(process: int) -> str | None:
         raw = Path(f"/proc/{process}/environ").read_bytes()
     except OSError:
         return None
-    start = f"{MARK}=".encode()
+    start = f"{PROCESS_MARK}=".encode()
     return next(
         (os.fsdecode(pair[len(start) :]) for pair in raw.split(b"\0") if pair.startswith(start)), None
     )
@@ -109,31 +110,33 @@ _CLEARING_SECONDS = 1.5
 _LEAVING_SECONDS = 4.0
 
 
-class Link:
+class ForkServerClient:
     """A keeper that runs, and the mark by which everything below it is known."""
 
-    def __init__(self, process: "subprocess.Popen[bytes]", link: socket.socket, record: Record) -> None:
+    def __init__(
+        self, process: "subprocess.Popen[bytes]", link: socket.socket, record: ForkServerRecord
+    ) -> None:
         self._process = process
         self._link = link
         self._record = record
 
     @classmethod
-    def start(cls, state: Path, environ: Mapping[str, str]) -> "Link":
+    def start(cls, state: Path, environ: Mapping[str, str]) -> "ForkServerClient":
         """Start a keeper; `state` is where it is noted for the case that we crash."""
-        record = Record.write(state, new_owner())
+        record = ForkServerRecord.write(state, new_owner())
         try:
             ours, theirs = socket.socketpair()
             with theirs:
-                process = _keeper(theirs, {**environ, MARK: record.mark})
+                process = _start_server(theirs, {**environ, PROCESS_MARK: record.mark})
         except OSError as error:
             record.remove()
-            raise ToolError(f"No command can be started now: {error.strerror}. Try again later.") from None
+            raise ToolError(f"Cannot start a command: {error.strerror}. Try again later.") from None
         ours.setblocking(False)
         return cls(process, ours, record)
 
     @property
     def mark(self) -> str:
-        """What the variable `MARK` holds in everything below this keeper."""
+        """What the variable `PROCESS_MARK` holds in everything below this keeper."""
         return self._record.mark
 
     @property
@@ -141,7 +144,7 @@ class Link:
         """Whether the keeper still runs."""
         return self._process.poll() is None
 
-    def fork(self, outputs: Sequence[int]) -> socket.socket:
+    def fork_guard(self, outputs: Sequence[int]) -> socket.socket:
         """A warden for a command that writes to these files: our end of its socket; or OSError."""
         ours, theirs = socket.socketpair()
         ours.setblocking(False)
@@ -155,7 +158,7 @@ class Link:
             theirs.close()
         return ours
 
-    async def clear(self, warden: int) -> int:
+    async def clear_strays(self, warden: int) -> int:
         """After a warden was killed: let the keeper end all it left, or do it from here; how many stay."""
         ours, theirs = socket.socketpair()
         ours.setblocking(False)
@@ -163,7 +166,7 @@ class Link:
         try:
             self._process.send_signal(signal.SIGCONT)
             ours.send(str(warden).encode())
-            socket.send_fds(self._link, [CLEARED], [theirs.fileno()])
+            socket.send_fds(self._link, [COUNT_STRAYS], [theirs.fileno()])
             theirs.close()
             async with asyncio.timeout(_CLEARING_SECONDS):
                 said = await asyncio.get_running_loop().sock_recv(ours, 64)
@@ -204,7 +207,7 @@ class Link:
             return False
 
 
-def _keeper(end: socket.socket, environ: Mapping[str, str]) -> "subprocess.Popen[bytes]":
+def _start_server(end: socket.socket, environ: Mapping[str, str]) -> "subprocess.Popen[bytes]":
     source = str(Path(__file__).resolve().parents[3])
     return subprocess.Popen(
         [sys.executable, "-I", "-S", "-c", _START, source, str(end.fileno())],
@@ -220,4 +223,4 @@ def _keeper(end: socket.socket, environ: Mapping[str, str]) -> "subprocess.Popen
 
 def child_environment(environ: Mapping[str, str], mark: str) -> dict[bytes, bytes]:
     """An environment as a warden gets it, with the mark."""
-    return {encoded(name): encoded(value) for name, value in {**environ, MARK: mark}.items()}
+    return {encoded(name): encoded(value) for name, value in {**environ, PROCESS_MARK: mark}.items()}

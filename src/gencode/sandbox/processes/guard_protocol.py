@@ -1,11 +1,11 @@
-"""processes: what a warden is told to run, as one block of bytes. Both sides of the wall read this file."""
+"""What a command guard is told to run, as one block of bytes. Both sides read this file."""
 
 import os
 from collections.abc import Mapping, Sequence
 
 RUN = b"r"
 """Asks the keeper for a warden. Two or three files come with it: its socket, and where the command writes."""
-CLEARED = b"c"
+COUNT_STRAYS = b"c"
 """Asks the keeper how many strays it cannot end. On the socket that comes with it stands the dead warden."""
 LENGTH = 8
 """An order begins with its length, in this many bytes."""
@@ -13,7 +13,7 @@ NO_STATUS = -1
 """What a warden says instead of a status, when the command itself could not be ended."""
 
 
-class Order:
+class LaunchOrder:
     """One command: the program and its arguments, where, with which environment, for how long."""
 
     __slots__ = ("argv", "cwd", "environment", "privileges", "seconds")
@@ -42,12 +42,12 @@ class Order:
         return len(blob).to_bytes(LENGTH, "big") + blob
 
 
-def unpacked(blob: bytes) -> Order:
+def unpack(blob: bytes) -> LaunchOrder:
     """The order in a block, without its length."""
     seconds, flags, cwd, count, *rest = blob.split(b"\0")
     argv, pairs = rest[: int(count)], rest[int(count) :]
     environment = {name: value for name, _, value in (pair.partition(b"=") for pair in pairs)}
-    return Order(argv, cwd, environment, float(seconds) if seconds else None, bool(flags))
+    return LaunchOrder(argv, cwd, environment, float(seconds) if seconds else None, bool(flags))
 
 
 def encoded(text: str) -> bytes:

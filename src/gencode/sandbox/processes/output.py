@@ -1,4 +1,7 @@
-"""processes: what a command writes, in constant memory: its beginning, its end, and a file with a limit."""
+"""Reads what a command writes, in constant memory: its beginning, its end, and a file with a limit.
+
+Neither the command nor the event loop waits for long.
+"""
 
 import asyncio
 import fcntl
@@ -13,7 +16,7 @@ from msgspec import Struct
 from gencode.core.errors import ToolError
 
 
-class Keep(Struct, frozen=True):
+class OutputLimits(Struct, frozen=True):
     """How much of an output is kept: bytes of its beginning and of its end, and bytes of its file."""
 
     head: int = 16 * 1024
@@ -21,7 +24,7 @@ class Keep(Struct, frozen=True):
     file: int = 64 * 1024 * 1024
 
 
-class Output(Struct, frozen=True):
+class CommandOutput(Struct, frozen=True):
     """What a command has written so far."""
 
     head: bytes = b""
@@ -57,10 +60,10 @@ class Output(Struct, frozen=True):
         return f"{said}; everything is in {self.file}"
 
 
-class Ends:
+class HeadAndTail:
     """The first and the last bytes of a stream, and how much there was of it."""
 
-    def __init__(self, keep: Keep) -> None:
+    def __init__(self, keep: OutputLimits) -> None:
         self._keep = keep
         self._head = bytearray()
         self._tail = bytearray()
@@ -87,13 +90,13 @@ class Ends:
         if len(self._tail) > 2 * self._keep.tail:
             del self._tail[: len(self._tail) - self._keep.tail]
 
-    def both(self) -> tuple[bytes, bytes]:
+    def head_and_tail(self) -> tuple[bytes, bytes]:
         """Head and tail."""
         return bytes(self._head), bytes(self._tail[max(0, len(self._tail) - self._keep.tail) :])
 
     def lines_between(self) -> int:
         """Line ends that are neither in the head nor in the tail."""
-        head, tail = self.both()
+        head, tail = self.head_and_tail()
         return self._lines - head.count(b"\n") - tail.count(b"\n")
 
 
@@ -158,7 +161,7 @@ _PIPE = 1024 * 1024
 """What a pipe holds where the kernel allows it: no more can be left in it when its writers are gone."""
 
 
-def pipe() -> tuple[int, int]:
+def large_pipe() -> tuple[int, int]:
     """A roomy pipe; its first end does not block."""
     reading, writing = os.pipe()
     os.set_blocking(reading, False)
@@ -168,21 +171,21 @@ def pipe() -> tuple[int, int]:
     return reading, writing
 
 
-class Intake:
+class OutputReader:
     """One output of one command."""
 
-    def __init__(self, keep: Keep, file: OutputFile | None, *, growing: bool) -> None:
-        self._ends = Ends(keep)
+    def __init__(self, keep: OutputLimits, file: OutputFile | None, *, growing: bool) -> None:
+        self._ends = HeadAndTail(keep)
         self._file = file
         self._growing = growing
         self._budget: int | None = None
         self._waiting: asyncio.Future[None] | None = None
 
-    def output(self) -> Output:
+    def output(self) -> CommandOutput:
         """What was written so far."""
-        head, tail = self._ends.both()
+        head, tail = self._ends.head_and_tail()
         file = self._file
-        return Output(
+        return CommandOutput(
             head=head,
             tail=tail,
             total=self._ends.total,
@@ -192,7 +195,7 @@ class Intake:
             trouble=file.trouble if file else "",
         )
 
-    def nobody_writes(self) -> None:
+    def writers_gone(self) -> None:
         """The command and all it started are gone: what is in the pipe is read, and nothing is waited for.
 
         Somebody else may hold the pipe (it can be handed on), so its end is no condition.
@@ -222,7 +225,7 @@ class Intake:
     async def _take(self, chunk: bytes) -> None:
         if self._budget is not None:
             self._budget -= len(chunk)
-        before = self._ends.both() if self._ends.complete else None
+        before = self._ends.head_and_tail() if self._ends.complete else None
         self._ends.add(chunk)
         if self._file is not None and self._file.takes_more and (self._growing or not self._ends.complete):
             await _aside(lambda file=self._file: self._write(file, chunk, before))

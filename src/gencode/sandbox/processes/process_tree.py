@@ -1,4 +1,4 @@
-"""processes: who descends from a process, and how a whole family is ended.
+"""The descendants of a process, and how a whole family is ended.
 
 On Linux the root of a family adopts its orphans, so whoever is left is always reachable from it, and when the
 kernel says that it has no child, nobody is left. Where orphans cannot be adopted (macOS) a family is what
@@ -22,7 +22,7 @@ _FREEZING_PASSES = 50
 Members = dict[int, int]
 """Process ids, each with its process group."""
 
-Census = dict[int, tuple[int, int]]
+ProcessTable = dict[int, tuple[int, int]]
 """All processes of the machine: id, parent, process group."""
 
 
@@ -30,10 +30,10 @@ def descendants(root: int, proc: str = "/proc") -> Members:
     """Everybody below a process."""
     if sys.platform == "linux" and os.access(f"{proc}/{root}/task/{root}/children", os.R_OK):
         return _by_children_files(root, proc)
-    return below((root,), census(proc))
+    return below((root,), list_processes(proc))
 
 
-def below(roots: Iterable[int], all_processes: Census) -> Members:
+def below(roots: Iterable[int], all_processes: ProcessTable) -> Members:
     """Everybody below some processes, without those themselves."""
     children: dict[int, list[int]] = {}
     for process, (parent, _) in all_processes.items():
@@ -48,11 +48,11 @@ def below(roots: Iterable[int], all_processes: Census) -> Members:
     return found
 
 
-def census(proc: str = "/proc") -> Census:
+def list_processes(proc: str = "/proc") -> ProcessTable:
     """Every process there is."""
     if sys.platform != "linux":
-        return _census_by_ps()
-    found: Census = {}
+        return _processes_by_ps()
+    found: ProcessTable = {}
     for name in _names(proc):
         if name.isdigit() and (stat := _read(f"{proc}/{name}/stat")):
             _, parent, group, _ = stat[stat.rindex(b")") + 2 :].split(None, 3)
@@ -60,7 +60,7 @@ def census(proc: str = "/proc") -> Census:
     return found
 
 
-def _census_by_ps() -> Census:
+def _processes_by_ps() -> ProcessTable:
     import subprocess  # only here: on Linux the keeper never loads it
 
     with subprocess.Popen(["/bin/ps", "-axo", "pid=,ppid=,pgid="], stdout=subprocess.PIPE) as listing:
@@ -124,8 +124,8 @@ def stop(members: Callable[[], Members], gone: Callable[[float], bool]) -> int:
     `gone` waits at most so many seconds for the last one to end.
     """
     family = members()
-    send(family, signal.SIGTERM)
-    send(family, signal.SIGCONT)
+    send_signal(family, signal.SIGTERM)
+    send_signal(family, signal.SIGCONT)
     return 0 if gone(TERM_SECONDS) else kill(members, gone)
 
 
@@ -133,16 +133,16 @@ def kill(members: Callable[[], Members], gone: Callable[[float], bool]) -> int:
     """SIGKILL until nobody is left. Who cannot be ended is counted."""
     limit = time.monotonic() + KILL_SECONDS
     while True:
-        strike(members)
+        kill_once(members)
         if gone(_ROUND_SECONDS):
             return 0
         if time.monotonic() > limit:
             return max(1, len(members()))
 
 
-def strike(members: Callable[[], Members]) -> None:
+def kill_once(members: Callable[[], Members]) -> None:
     """One round of SIGKILL."""
-    send(_frozen(members), signal.SIGKILL)
+    send_signal(_frozen(members), signal.SIGKILL)
 
 
 def _frozen(members: Callable[[], Members]) -> Members:
@@ -153,12 +153,12 @@ def _frozen(members: Callable[[], Members]) -> Members:
         running = family.keys() - stopped
         if not running:
             return family
-        send({process: family[process] for process in running}, signal.SIGSTOP)
+        send_signal({process: family[process] for process in running}, signal.SIGSTOP)
         stopped |= running
     return members()
 
 
-def send(members: Members, number: int) -> None:
+def send_signal(members: Members, number: int) -> None:
     """Signal everybody once, group by group: the kernel lets nobody fork out of a signal to a group."""
     for group in {group for group in members.values() if group > 1}:
         _signal(-group, number)

@@ -1,7 +1,7 @@
-"""processes: a command that runs, seen from our side of the wall.
+"""A running command: wait for it, stop it, read its output.
 
-The warden decides when a command is over. Here it is only listened to, and replaced by force if it falls
-silent: a command may well have stopped or killed the process that watches it.
+The command guard decides when a command is over. Here it is only listened to, and replaced by force if it
+falls silent: a command may well have stopped or killed the process that watches it.
 """
 
 import asyncio
@@ -17,10 +17,10 @@ from msgspec import Struct
 from gencode.core.errors import ToolError
 from gencode.core.ids import new_id
 from gencode.sandbox.processes import process_tree
-from gencode.sandbox.processes.command import Cause, Command, Ended, not_started
-from gencode.sandbox.processes.fork_server_client import Link
-from gencode.sandbox.processes.guard_protocol import NO_STATUS, Order
-from gencode.sandbox.processes.output import Intake, Output
+from gencode.sandbox.processes.command import Cause, Command, CommandOutcome, start_error
+from gencode.sandbox.processes.fork_server_client import ForkServerClient
+from gencode.sandbox.processes.guard_protocol import NO_STATUS, LaunchOrder
+from gencode.sandbox.processes.output import CommandOutput, OutputReader
 
 _START_SECONDS = 10.0
 _ANSWER_SECONDS = 1.0
@@ -28,21 +28,21 @@ _GRACE_SECONDS = 1.5
 _STOPPING_SECONDS = process_tree.TERM_SECONDS + process_tree.KILL_SECONDS + 0.3
 
 
-class Plan(Struct, frozen=True):
+class CommandLaunch(Struct, frozen=True):
     """Everything a command needs to begin: the order, its warden's socket, and the pipes it writes to."""
 
     command: Command
-    order: Order
-    link: Link
+    order: LaunchOrder
+    link: ForkServerClient
     control: socket.socket
-    intakes: Sequence[Intake]
+    intakes: Sequence[OutputReader]
     pipes: Sequence[int]
 
 
-class Running:
+class RunningCommand:
     """A command that was started. Wait for it or stop it; both end with nobody left of it."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: CommandLaunch) -> None:
         self.id = new_id()
         self.command = plan.command
         self._plan = plan
@@ -64,27 +64,27 @@ class Running:
         """Where its output is, once there is such a file."""
         return self._plan.intakes[0].output().file
 
-    def output(self) -> Output:
+    def output(self) -> CommandOutput:
         """What it has written so far."""
         return self._plan.intakes[0].output()
 
-    async def begun(self) -> None:
+    async def started(self) -> None:
         """Return when it runs; ToolError when it cannot."""
         await self._begun.wait()
         if self._trouble is not None:
             raise self._trouble
 
-    async def wait(self) -> Ended:
+    async def wait(self) -> CommandOutcome:
         """What came of it. Giving up waiting does not stop it."""
         return await asyncio.shield(self.task)
 
-    async def stop(self) -> Ended:
+    async def stop(self) -> CommandOutcome:
         """End it and everything it started; what came of it."""
         if not self.task.done():
             self._insist("stopped")
         return await self.wait()
 
-    async def _watch(self) -> Ended:
+    async def _watch(self) -> CommandOutcome:
         pairs = zip(self._plan.intakes, self._plan.pipes, strict=True)
         pumps = [asyncio.create_task(intake.pump(pipe)) for intake, pipe in pairs]
         self._overdue(_START_SECONDS, self._force)
@@ -92,14 +92,14 @@ class Running:
         try:
             last = await self._listen()
             if last is None:
-                self._strays = await self._plan.link.clear(self._warden)
+                self._strays = await self._plan.link.clear_strays(self._warden)
         finally:
             if not self._warden and not self._begun.is_set():
                 self._fail("warden", 0)
             self._begun.set()
             self._overdue(None)
             for intake in self._plan.intakes:
-                intake.nobody_writes()
+                intake.writers_gone()
             await asyncio.gather(*pumps)
             self._plan.control.close()
         return self._ended(last)
@@ -150,7 +150,7 @@ class Running:
 
     def _fail(self, step: str, number: int) -> None:
         argv = tuple(os.fsdecode(word) for word in self._plan.order.argv)
-        self._trouble = not_started(self.command, argv, step, number)
+        self._trouble = start_error(self.command, argv, step, number)
         self._begun.set()
 
     def _insist(self, cause: Cause) -> None:
@@ -186,17 +186,17 @@ class Running:
                 self._plan.link.kill()
                 self._plan.control.shutdown(socket.SHUT_RDWR)
 
-    def _ended(self, last: list[str] | None) -> Ended:
+    def _ended(self, last: list[str] | None) -> CommandOutcome:
         unknown = (NO_STATUS, "stopped", 0, self._strays)
         status, cause, left_over, unstoppable = last if last and len(last) == 4 else unknown
         code = None if int(status) == NO_STATUS else os.waitstatus_to_exitcode(int(status))
         outputs = [intake.output() for intake in self._plan.intakes]
-        return Ended(
+        return CommandOutcome(
             exit_code=code if code is not None and code >= 0 else None,
             signal=-code if code is not None and code < 0 else None,
             cause=self._cause if cause == "stopped" else "timed_out" if cause == "timed_out" else "exited",
             output=outputs[0],
-            errors=outputs[1] if len(outputs) > 1 else Output(),
+            errors=outputs[1] if len(outputs) > 1 else CommandOutput(),
             seconds=self._loop.time() - self._began,
             left_over=int(left_over),
             unstoppable=int(unstoppable),

@@ -1,7 +1,7 @@
-"""away: what a task did elsewhere comes to the checkout it was asked from: applied there, or as a branch.
+"""Applies what a task changed on a worker to the checkout it was sent from, or puts it on a branch.
 
-Whether it fits is found out in git's store only, and in a part of it that is gone afterwards. It is applied
-as a whole or not at all, to the files as they are, committed or not.
+Whether it fits is found out in git's object store only, in a part of it that is removed afterwards. It is
+applied as a whole or not at all, to the files as they are, committed or not.
 """
 
 import logging
@@ -32,40 +32,48 @@ from gencode.journal.owner import new_owner
 from gencode.journal.store import Journal
 from gencode.workspaces.transfer.checkout import (
     Checkout,
-    apart,
     checkout_at,
-    commit_of,
-    has,
-    is_whole,
-    tree_of,
-    unpacked,
+    has_commit,
+    is_complete,
+    make_commit,
+    read_pack,
+    scratch_objects,
+    write_tree,
 )
-from gencode.workspaces.worktrees.compare_commits import Preview, changed_files, diff_text, preview
-from gencode.workspaces.worktrees.create import shown
-from gencode.workspaces.worktrees.git import Git, trouble, unbroken
-from gencode.workspaces.worktrees.worktree import BRANCHES, Worktree, checked_name, locked
+from gencode.workspaces.worktrees.compare_commits import MergePreview, changed_files, diff_text, preview_merge
+from gencode.workspaces.worktrees.create import printable
+from gencode.workspaces.worktrees.git import Git, git_error, run_to_end
+from gencode.workspaces.worktrees.worktree import BRANCHES, Worktree, checked_name, lock_file
 
 log = logging.getLogger(__name__)
 
 MOST_PATCH = 256 << 20
 APPLY_SECONDS = 120.0
-TURN = "gencode-applying.lock"
+LOCK_FILE = "gencode-applying.lock"
 """The file in git's folder of a checkout that whoever brings work there holds."""
-TURN_SECONDS = 300.0
+LOCK_SECONDS = 300.0
 _PREFIXES = ("--src-prefix=a/", "--dst-prefix=b/")
 _WHOLLY = (
-    *("--binary", "--full-index", "--no-renames", "--no-ext-diff", "--no-textconv", "--no-color", "-r"),
-    *("--ignore-submodules=none", "--submodule=short", "--end-of-options"),
+    "--binary",
+    "--full-index",
+    "--no-renames",
+    "--no-ext-diff",
+    "--no-textconv",
+    "--no-color",
+    "-r",
+    "--ignore-submodules=none",
+    "--submodule=short",
+    "--end-of-options",
 )
 NOW = "What is in the checkout now"
 TAKEN = frozenset({"applied", "there"})
 """The states of work that nobody has to take over any more."""
 
-Allowed = Callable[[Path], bool]
+WriteCheck = Callable[[Path], bool]
 """Whether a file may be written without asking anybody."""
 
 
-class Arrival(Struct, frozen=True, rename="camel"):
+class ApplyResult(Struct, frozen=True, rename="camel"):
     """What came of work from elsewhere.
 
     `applied`: it is in the checkout now. `there`: all of it had been there already. `fits`: it could be
@@ -85,51 +93,53 @@ class Arrival(Struct, frozen=True, rename="camel"):
     left: str = ""
 
 
-class _Home(Struct, frozen=True):
+class _Comparison(Struct, frozen=True):
     """The work in git's store, beside the checkout as it is now."""
 
     work: ReturnedChanges
     checkout: Checkout
     now: str
-    found: Preview
-    seen: Arrival
+    found: MergePreview
+    seen: ApplyResult
 
 
-class Homecoming:
+class ChangeApplier:
     """Brings work to the checkout around a folder."""
 
     def __init__(self, folder: Path, parcels: SnapshotStore) -> None:
         self._folder = folder
         self._parcels = parcels
-        self.news = True
+        self.is_news = True
         """Whether what became of the last that was brought is to be told: it was not taken over before."""
 
-    async def look(self, work: ReturnedChanges, body: bytes) -> Arrival:
+    async def preview(self, work: ReturnedChanges, body: bytes) -> ApplyResult:
         """What would come of it; nothing is changed."""
         checkout = await checkout_at(self._folder)
-        async with apart(checkout) as git:
+        async with scratch_objects(checkout) as git:
             seen = (await self._compared(git, checkout, work, body)).seen
             if seen.state in {"there", "fits"}:
                 return seen
             return replace(seen, branch=await _branch_for(git, work), how=(f"gen task merge {work.task}",))
 
-    async def bring(self, work: ReturnedChanges, body: bytes, allowed: Allowed | None = None) -> Arrival:
+    async def apply(
+        self, work: ReturnedChanges, body: bytes, allowed: WriteCheck | None = None
+    ) -> ApplyResult:
         """Apply it where it fits and every file may be written, or else make a branch of it.
 
         One after the other in a checkout: what another one wrote after the look would be overwritten.
         """
         checkout = await checkout_at(self._folder)
-        async with turn(checkout) as held:
-            async with apart(checkout) as git:
+        async with checkout_lock(checkout) as held:
+            async with scratch_objects(checkout) as git:
                 home = await self._compared(git, checkout, work, body)
                 mine = replace(git, held=held)
-                arrived = await _applied(mine, home, allowed) if home.seen.state == "fits" else home.seen
+                arrived = await _apply(mine, home, allowed) if home.seen.state == "fits" else home.seen
             if arrived.state in {"applied", "there"}:
-                self.news = await self._parcels.taken(work.task, work.commit)
+                self.is_news = await self._parcels.taken(work.task, work.commit)
                 return arrived
             return await self._on_branch(checkout, work, body, arrived)
 
-    async def take_in(self, work: ReturnedChanges, body: bytes) -> None:
+    async def fetch(self, work: ReturnedChanges, body: bytes) -> None:
         """Have the work in the repository, on no branch; UserMistake when it is not all there."""
         checkout = await checkout_at(self._folder)
         await self._taken_in(checkout.git, work, body)
@@ -137,35 +147,37 @@ class Homecoming:
     async def put_on_branch(self, work: ReturnedChanges, body: bytes) -> str:
         """Have the work on a branch of its own in the repository; its name."""
         checkout = await checkout_at(self._folder)
-        arrived = await self._on_branch(checkout, work, body, Arrival("unknown", str(checkout.top)))
+        arrived = await self._on_branch(checkout, work, body, ApplyResult("unknown", str(checkout.top)))
         return arrived.branch
 
-    async def _compared(self, git: Git, checkout: Checkout, work: ReturnedChanges, body: bytes) -> _Home:
+    async def _compared(
+        self, git: Git, checkout: Checkout, work: ReturnedChanges, body: bytes
+    ) -> _Comparison:
         await self._taken_in(git, work, body)
-        tree, _ = await tree_of(git, checkout)
-        now = await commit_of(git, tree, [work.parcel.tip], NOW)
-        found = await preview(git, now, work.commit)
+        tree, _ = await write_tree(git, checkout)
+        now = await make_commit(git, tree, [work.parcel.tip], NOW)
+        found = await preview_merge(git, now, work.commit)
         files, more = await changed_files(git, work.parcel.tip, work.commit)
-        seen = Arrival(
+        seen = ApplyResult(
             state="conflicts" if found.state == "conflicts" else "unknown",
             checkout=str(checkout.top),
             files=tuple(change for _, change in files),
             more_files=more,
-            conflicts=tuple(map(shown, found.conflicts)),
+            conflicts=tuple(map(printable, found.conflicts)),
             diff=await diff_text(git, work.parcel.tip, work.commit),
             left=work.left,
         )
         if found.state == "clean" and found.tree:
             seen = replace(seen, state="there" if found.tree == tree else "fits")
-        return _Home(work, checkout, tree, found, seen)
+        return _Comparison(work, checkout, tree, found, seen)
 
     async def _taken_in(self, git: Git, work: ReturnedChanges, body: bytes) -> None:
         """Have both commits in the store: the one the task began at, and the one with what it did."""
         parcel = checked(work.parcel)
         checked(replace(parcel, tip=work.commit))
-        if not await is_whole(git, parcel.tip):
+        if not await is_complete(git, parcel.tip):
             for commit in parcel.known:
-                if not await has(git, commit):
+                if not await has_commit(git, commit):
                     raise UserMistake(
                         f"The repository around {self._folder} does not have the commit {commit[:12]}, from "
                         "which the task began; fetch it, or go to the checkout that has it."
@@ -174,27 +186,27 @@ class Homecoming:
                 pack = await self._parcels.pack(name)
                 if pack is None:
                     raise UserMistake("What the task began with is not in the database any more.")
-                await unpacked(git, pack)
-        if not await is_whole(git, work.commit):
-            await unpacked(git, body)
-        if not await has(git, parcel.tip) or not await is_whole(git, work.commit):
-            raise UserMistake("What came back of the task is not all there.")
+                await read_pack(git, pack)
+        if not await is_complete(git, work.commit):
+            await read_pack(git, body)
+        if not await has_commit(git, parcel.tip) or not await is_complete(git, work.commit):
+            raise UserMistake("The changes that came back from the task are incomplete.")
 
     async def _on_branch(
-        self, checkout: Checkout, work: ReturnedChanges, body: bytes, seen: Arrival
-    ) -> Arrival:
+        self, checkout: Checkout, work: ReturnedChanges, body: bytes, seen: ApplyResult
+    ) -> ApplyResult:
         """A branch of its own in the repository, for a person to merge."""
         git = checkout.git
         await self._taken_in(git, work, body)
         branch = await _branch_for(git, work)
-        said = await git.patiently("update-ref", f"refs/heads/{branch}", work.commit)
+        said = await git.run_uninterrupted("update-ref", f"refs/heads/{branch}", work.commit)
         if not said.ok:
-            raise trouble(said, f"The branch {branch} cannot be written")
+            raise git_error(said, f"The branch {branch} cannot be written")
         how = _how(checkout, work, branch)
         return replace(seen, state="offered", branch=branch, how=how, why=seen.why or _why(seen))
 
 
-async def catch_up(tree: Worktree, commit: str, since: str) -> str:
+async def merge_into_worktree(tree: Worktree, commit: str, since: str) -> str:
     """Bring what a commit has more than another one into a worktree; why not, where it does not fit.
 
     It is brought as commits where nothing else was done in the worktree, which is on its own branch, and else
@@ -204,71 +216,75 @@ async def catch_up(tree: Worktree, commit: str, since: str) -> str:
     there, known = (checkout.top, checkout.git_dir), (tree.path, tree.git_dir)
     if [*map(os.path.realpath, there)] != [*map(os.path.realpath, known)]:
         return f"the repository in it was redirected to {checkout.git_dir}"
-    async with turn(checkout) as held, apart(checkout) as git:
-        if await git.tell("symbolic-ref", "--quiet", "HEAD") == f"refs/heads/{tree.branch}":
+    async with checkout_lock(checkout) as held, scratch_objects(checkout) as git:
+        if await git.output_line("symbolic-ref", "--quiet", "HEAD") == f"refs/heads/{tree.branch}":
             forward = replace(checkout.git, held=held).run("merge", "--ff-only", "--quiet", commit)
-            if (await unbroken(forward)).ok:
+            if (await run_to_end(forward)).ok:
                 return ""
-        now, _ = await tree_of(git, checkout)
-        found = await preview(git, await commit_of(git, now, [since], NOW), commit)
+        now, _ = await write_tree(git, checkout)
+        found = await preview_merge(git, await make_commit(git, now, [since], NOW), commit)
         if found.conflicts:
-            return f"both were changed: {', '.join(map(shown, found.conflicts[:5]))}"
+            return f"both were changed: {', '.join(map(printable, found.conflicts[:5]))}"
         if not found.tree:
-            return "whether both go together could not be found out"
-        return await _written(replace(git, held=held), now, found.tree)
+            return "it is unknown whether both can be merged"
+        return await _write_tree(replace(git, held=held), now, found.tree)
 
 
 @asynccontextmanager
-async def turn(checkout: Checkout) -> AsyncGenerator[tuple[int, ...]]:
+async def checkout_lock(checkout: Checkout) -> AsyncGenerator[tuple[int, ...]]:
     """One after the other in a checkout, also between processes; gives what holds the turn, for git."""
-    path = checkout.git_dir / TURN
+    path = checkout.git_dir / LOCK_FILE
     try:  # no link is followed, and nobody is waited for who would read a pipe
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
     except OSError as error:
         raise UserMistake(f"{path} cannot be written: {error.strerror}.") from None
     with os.fdopen(handle, "wb"):
-        yield await locked(handle, f"taking work over into {checkout.top}", TURN_SECONDS)
+        yield await lock_file(handle, f"taking work over into {checkout.top}", LOCK_SECONDS)
 
 
-async def _applied(git: Git, home: _Home, allowed: Allowed | None) -> Arrival:
+async def _apply(git: Git, home: _Comparison, allowed: WriteCheck | None) -> ApplyResult:
     """Write what a merge gives into the files of the checkout, if all of them may be written."""
     top = home.checkout.top
     changes, more = await changed_files(git, home.now, home.found.tree)
-    refused = [shown(path) for path, _ in changes if allowed and not allowed(top / os.fsdecode(path))]
+    refused = [printable(path) for path, _ in changes if allowed and not allowed(top / os.fsdecode(path))]
     if refused or (more and allowed):
         rest = ", …" if len(refused) > 5 or more else ""
-        return replace(home.seen, why=f"it may not be written without asking: {', '.join(refused[:5])}{rest}")
-    why = await _written(git, home.now, home.found.tree)
+        return replace(
+            home.seen, why=f"these files need approval to be changed: {', '.join(refused[:5])}{rest}"
+        )
+    why = await _write_tree(git, home.now, home.found.tree)
     return replace(home.seen, why=why) if why else replace(home.seen, state="applied")
 
 
-async def _written(git: Git, now: str, wanted: str) -> str:
+async def _write_tree(git: Git, now: str, wanted: str) -> str:
     """Write one tree into the files of a checkout that hold another; why not, where that fails."""
     if now == wanted:
         return ""
     words = ("diff-tree", "-p", *_PREFIXES, *_WHOLLY, now, wanted)
     patch = await git.run(*words, seconds=APPLY_SECONDS, most=MOST_PATCH)
     if not patch.ok:
-        return str(trouble(patch, "It cannot be told as a patch"))
+        return str(git_error(patch, "It cannot be told as a patch"))
     apply = git.run("apply", "--whitespace=nowarn", "-", stdin=patch.out, seconds=APPLY_SECONDS)
-    said = await unbroken(apply)
-    return "" if said.ok else str(trouble(said, "It could not be applied"))
+    said = await run_to_end(apply)
+    return "" if said.ok else str(git_error(said, "It could not be applied"))
 
 
 async def _branch_for(git: Git, work: ReturnedChanges) -> str:
     """The branch that work can be put on: that of its task, or one of its own where that is in use."""
     branch = BRANCHES + checked_name(work.task)
-    about = await git.tell("for-each-ref", "--format=%(objectname) %(worktreepath)", f"refs/heads/{branch}")
+    about = await git.output_line(
+        "for-each-ref", "--format=%(objectname) %(worktreepath)", f"refs/heads/{branch}"
+    )
     before, _, tree = about.partition(" ")
     above = not before or (await git.run("merge-base", "--is-ancestor", before, work.commit)).ok
     # A worktree that is on it would have the files of another commit.
     return f"{branch}-{work.commit[:8]}" if tree or not above else branch
 
 
-def _why(seen: Arrival) -> str:
+def _why(seen: ApplyResult) -> str:
     if seen.state == "conflicts":
         return f"a merge would conflict in: {', '.join(seen.conflicts)}"
-    return "whether it can be merged could not be found out"
+    return "it is unknown whether it can be merged"
 
 
 def _how(checkout: Checkout, work: ReturnedChanges, branch: str) -> tuple[str, ...]:
@@ -279,7 +295,7 @@ def _how(checkout: Checkout, work: ReturnedChanges, branch: str) -> tuple[str, .
     return (f"git -C {there} merge {branch}", by_patch) if parcel.tip == parcel.head else (by_patch,)
 
 
-def told(arrival: Arrival) -> Iterator[str]:
+def describe_result(arrival: ApplyResult) -> Iterator[str]:
     """Where the changes are now, and what to do about those that could not be applied."""
     match arrival.state:
         case "applied" | "there" | "offered":
@@ -288,13 +304,13 @@ def told(arrival: Arrival) -> Iterator[str]:
             yield f"Its changes can be applied in {arrival.checkout} as things are."
         case _:
             known = f"A merge would conflict in: {', '.join(arrival.conflicts)}."
-            unknown = "Whether it can be merged could not be found out."
+            unknown = "It is unknown whether it can be merged."
             yield known if arrival.state == "conflicts" else unknown
             for command in arrival.how:
                 yield f"To have it on the branch {arrival.branch}, with the commands that merge it: {command}"
 
 
-def _moved(arrival: Arrival) -> MergedChanges:
+def _moved(arrival: ApplyResult) -> MergedChanges:
     where, why = arrival.checkout, as_reason(arrival.why)
     match arrival.state:
         case "applied" | "there":
@@ -303,19 +319,19 @@ def _moved(arrival: Arrival) -> MergedChanges:
             return MergedChanges("offered", where, arrival.branch, why, arrival.how)
 
 
-async def begins_behind_of(parcels: SnapshotStore, task: Task) -> str:
+async def missing_changes_notice(parcels: SnapshotStore, task: Task) -> str:
     """What a person should know before a task is woken here; mostly nothing."""
     found = await parcels.returned(task.id) if task.status.ended else None
     behind = begins_behind(found[0], mark_of(task.cwd)) if found else None
     return behind.told() if behind is not None else ""
 
 
-async def noted(journal: Journal, task: str, arrival: Arrival) -> None:
+async def record_result(journal: Journal, task: str, arrival: ApplyResult) -> None:
     """Write down what became of the changes of a task; what was taken over is offered no more."""
     await _record(journal, task, _moved(arrival), "offers" if arrival.state in TAKEN else "")
 
 
-async def not_brought(journal: Journal, task: str, why: str) -> None:
+async def record_failure(journal: Journal, task: str, why: str) -> None:
     """Write down why the changes of a task did not come; they are offered as before."""
     await _record(journal, task, LostChanges(task, as_reason(why)), "")
 

@@ -1,4 +1,9 @@
-"""away: a checkout of a person, looked at without changing anything in it or in its repository."""
+"""A user's git checkout, read without changing anything in it or in its repository; and clones of it.
+
+Whether a checkout is a clone of a task's repository is decided by commits only: anybody can name any remote.
+They say nothing else, since whoever has a clone can put anything into it: nothing that is trusted or allowed
+in one folder applies in the other.
+"""
 
 import hashlib
 import os
@@ -22,9 +27,9 @@ from gencode.journal.folder_snapshot import (
     repository_around,
     safe_remote,
 )
-from gencode.workspaces.transfer.excluded_files import withhold
+from gencode.workspaces.transfer.excluded_files import hold_back_secrets
 from gencode.workspaces.worktrees.agent_work import add_all
-from gencode.workspaces.worktrees.git import Git, is_full, quiet_git, trouble
+from gencode.workspaces.worktrees.git import Git, git_error, is_disk_full, safe_git
 
 PACK_SECONDS = 120.0
 _DATE = "2000-01-01T00:00:00Z"
@@ -53,7 +58,7 @@ async def checkout_at(folder: Path) -> Checkout:
     around = repository_around(cwd)
     if around is None:
         raise UserMistake(f"{cwd} is not in a git repository")
-    git = as_stored(await quiet_git(cwd, around))
+    git = as_stored(await safe_git(cwd, around))
     words = ("--show-toplevel", "--absolute-git-dir", "--git-common-dir", "--git-path", "objects")
     said = await git.run("rev-parse", *words, "--git-path", "index")
     lines = os.fsdecode(said.out).splitlines()
@@ -62,7 +67,7 @@ async def checkout_at(folder: Path) -> Checkout:
             f"the name of the folder {cwd} has a line break in it, and git cannot tell it exactly"
         )
     if not said.ok:
-        raise trouble(said, f"The git repository around {cwd} cannot be used")
+        raise git_error(said, f"The git repository around {cwd} cannot be used")
     top, git_dir, common, objects, index = (_plain(cwd / line) for line in lines)
     if not cwd.is_relative_to(top):
         raise UserMistake(f"{cwd} is not in a git repository: git takes it for a part of {top}")
@@ -75,26 +80,26 @@ def as_stored(git: Git) -> Git:
     return replace(git, environ={**git.environ, **more})
 
 
-def key_at(checkout: Checkout, remote: str = "") -> str:
+def repository_key(checkout: Checkout, remote: str = "") -> str:
     """What names a repository, whatever is sent of it: its remote, or else its place on this machine."""
     name = remote or f"{socket.gethostname()}:{checkout.common_dir}"
     return hashlib.sha256(name.encode(errors="surrogateescape")).hexdigest()[:40]
 
 
 @asynccontextmanager
-async def apart(checkout: Checkout) -> AsyncGenerator[Git]:
+async def scratch_objects(checkout: Checkout) -> AsyncGenerator[Git]:
     """Git for a checkout that puts new objects elsewhere, from where they are gone in the end."""
     with TemporaryDirectory(prefix="gencode-") as folder:
         more = {
             "GIT_OBJECT_DIRECTORY": folder,
-            "GIT_ALTERNATE_OBJECT_DIRECTORIES": quoted(checkout.objects),
+            "GIT_ALTERNATE_OBJECT_DIRECTORIES": quoted_path(checkout.objects),
             "GIT_AUTHOR_DATE": _DATE,
             "GIT_COMMITTER_DATE": _DATE,
         }
         yield replace(checkout.git, environ={**checkout.git.environ, **more})
 
 
-async def tree_of(git: Git, checkout: Checkout, at: str = "") -> tuple[str, list[str]]:
+async def write_tree(git: Git, checkout: Checkout, at: str = "") -> tuple[str, list[str]]:
     """Everything in a checkout that is not ignored as a tree, and what could not be put into it.
 
     Keys that nobody has committed do not travel, staged or not. What is committed is told by the commit `at`,
@@ -106,27 +111,27 @@ async def tree_of(git: Git, checkout: Checkout, at: str = "") -> tuple[str, list
             await git.run("read-tree", at, index=index)
         else:
             await _copied_index(git, checkout.index, index)
-            at = await git.tell("rev-parse", "--verify", "--quiet", "HEAD^{commit}") or await git.tell(
-                "mktree"
-            )
+            at = await git.output_line(
+                "rev-parse", "--verify", "--quiet", "HEAD^{commit}"
+            ) or await git.output_line("mktree")
         notes = await add_all(git, checkout.top, index)
-        notes += await withhold(git, at, index)
+        notes += await hold_back_secrets(git, at, index)
         said = await git.run("write-tree", index=index)
         if not said.ok:
-            raise trouble(said, f"What is in {checkout.top} cannot be written down")
+            raise git_error(said, f"What is in {checkout.top} cannot be written down")
         return said.line, notes
 
 
-async def tree_at(git: Git, commit: str, since: str) -> tuple[str, list[str]]:
+async def write_commit_tree(git: Git, commit: str, since: str) -> tuple[str, list[str]]:
     """What a commit holds as a tree, but for keys that came since another one, and what is missing in it."""
     with TemporaryDirectory(prefix="gencode-") as folder:
         index = str(Path(folder, "index"))
         read = await git.run("read-tree", commit, index=index)
-        notes = await withhold(git, since, index) if read.ok else []
+        notes = await hold_back_secrets(git, since, index) if read.ok else []
         said = await git.run("write-tree", index=index)
         for each in (read, said):
             if not each.ok:
-                raise trouble(each, f"What the commit {commit[:12]} holds cannot be written down")
+                raise git_error(each, f"What the commit {commit[:12]} holds cannot be written down")
         return said.line, notes
 
 
@@ -137,20 +142,25 @@ async def _copied_index(git: Git, index: Path, into: str) -> None:
         await git.run("read-tree", "--empty", index=into)
 
 
-async def commit_of(git: Git, tree: str, parents: Sequence[str], message: str) -> str:
+async def make_commit(git: Git, tree: str, parents: Sequence[str], message: str) -> str:
     """A commit that is the same whenever it is made of the same."""
     above = [word for parent in parents for word in ("-p", parent)]
     said = await git.run("commit-tree", "--no-gpg-sign", tree, *above, "-m", message)
     if not said.ok:
-        raise trouble(said, "A commit cannot be made")
+        raise git_error(said, "A commit cannot be made")
     return said.line
 
 
-async def packed(git: Git, commit: str, without: Sequence[str]) -> bytes | None:
+async def make_pack(git: Git, commit: str, without: Sequence[str]) -> bytes | None:
     """All that a commit needs besides some others, as a pack; None when that is too large."""
     revisions = "".join(f"{each}\n" for each in (commit, *(f"^{other}" for other in without)))
     said = await git.run(
-        *("pack-objects", "--revs", "--thin", "--stdout", "--delta-base-offset", "-q"),
+        "pack-objects",
+        "--revs",
+        "--thin",
+        "--stdout",
+        "--delta-base-offset",
+        "-q",
         stdin=revisions.encode(),
         seconds=PACK_SECONDS,
         most=MOST_PACK,
@@ -158,35 +168,35 @@ async def packed(git: Git, commit: str, without: Sequence[str]) -> bytes | None:
     if said.cut:
         return None
     if not said.ok:
-        raise trouble(said, "The repository cannot be packed")
+        raise git_error(said, "The repository cannot be packed")
     return said.out
 
 
-async def unpacked(git: Git, body: bytes) -> None:
+async def read_pack(git: Git, body: bytes) -> None:
     """Take the objects of a pack in, each looked at as git can; InvalidSnapshot when one is not sound."""
     limit = f"--max-input-size={2 * MOST_PACK}"
     said = await git.run(
         "index-pack", "--stdin", "--fix-thin", _STRICT, limit, stdin=body, seconds=PACK_SECONDS
     )
     if not said.ok:
-        why = trouble(said, "What was sent of the repository is not sound")
-        raise why if is_full(said) else InvalidSnapshot(str(why))
+        why = git_error(said, "What was sent of the repository is not sound")
+        raise why if is_disk_full(said) else InvalidSnapshot(str(why))
 
 
-async def has(git: Git, commit: str) -> bool:
+async def has_commit(git: Git, commit: str) -> bool:
     """Whether a commit is there; that says nothing of what it leads to."""
     return (await git.run("cat-file", "-e", f"{commit}^{{commit}}")).ok
 
 
-async def is_whole(git: Git, commit: str, without: Sequence[str] = ()) -> bool:
+async def is_complete(git: Git, commit: str, without: Sequence[str] = ()) -> bool:
     """Whether a commit is there with everything that it leads to, but for what others lead to.
 
     Without a look at worktrees: one that is just being made has no commit yet, which would be an error.
     """
     words = ("--single-worktree", commit, "--not", *without, "--all")
-    said = await git.again("rev-list", "--objects", "--quiet", *words, seconds=PACK_SECONDS)
+    said = await git.run_with_retries("rev-list", "--objects", "--quiet", *words, seconds=PACK_SECONDS)
     if said.code < 0:
-        raise trouble(said, f"Whether all of the commit {commit[:12]} is there could not be found out")
+        raise git_error(said, f"Whether all of the commit {commit[:12]} is there could not be found out")
     return said.ok
 
 
@@ -198,7 +208,7 @@ def _plain(path: Path) -> Path:
     return Path(os.path.normpath(path))
 
 
-def quoted(path: Path) -> str:
+def quoted_path(path: Path) -> str:
     """A path as git reads it from a list of paths, whatever is in it."""
     plain = str(path).replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
     return f'"{plain}"'
@@ -207,7 +217,7 @@ def quoted(path: Path) -> str:
 _MOST_ROOTS = 64 * 1024
 
 
-class NoClone(UserMistake):
+class NotAClone(UserMistake):
     """Why a folder does not count as a clone; nothing is said of one that has nothing to do with it."""
 
 
@@ -233,60 +243,62 @@ async def clone_at(cwd: Path, folder: str, parcel: FolderSnapshot | None) -> Clo
     try:
         here = await checkout_at(cwd)
         if parcel is not None:
-            await must_have(here, parcel)
+            await require_commit(here, parcel)
             below = Path(parcel.below)
         else:
             below = await _same_history(here, Path(folder))
-    except NoClone:
+    except NotAClone:
         raise
     except UserMistake:  # no repository, no git
-        raise NoClone("") from None
+        raise NotAClone("") from None
     if here.cwd.relative_to(here.top) != below:
-        raise NoClone(f"In this clone, its folder is {here.top / below}: go on there.")
+        raise NotAClone(f"In this clone, its folder is {here.top / below}: go on there.")
     there = Path(folder)
     top = there.parents[len(below.parts) - 1] if below.parts else there
     return Clone(here.top, str(top), parcel.home if parcel is not None else str(Path.home()))
 
 
-async def must_have(here: Checkout, parcel: FolderSnapshot) -> None:
+async def require_commit(here: Checkout, parcel: FolderSnapshot) -> None:
     """NoClone where the commit at which a task was sent is in no branch of a checkout."""
     if not parcel.head:
-        raise NoClone(
+        raise NotAClone(
             "Its history did not go with it, so no other folder can be told for a clone of its own."
         )
     if not await _is_in_history(here.git, parcel.head):
-        raise NoClone(
+        raise NotAClone(
             f"{here.top} does not have the commit {parcel.head[:12]}, at which it was sent; if this is a "
             "clone, fetch it."
         )
 
 
-async def must_fit(here: Checkout, parcel: FolderSnapshot, *, own: bool) -> None:
+async def require_same_repository(here: Checkout, parcel: FolderSnapshot, *, own: bool) -> None:
     """NoClone where the work of a task has no business: neither in its own repository nor in a clone.
 
     `own`: the checkout is where the task was sent from. Another machine may have another repository there,
     and a commit that was amended since is in no branch of its own.
     """
-    if own and parcel.head and await has(here.git, parcel.head):
+    if own and parcel.head and await has_commit(here.git, parcel.head):
         return
     if own and not parcel.head and parcel.key in await _keys(here):
         return
-    await must_have(here, parcel)
+    await require_commit(here, parcel)
 
 
 async def _keys(here: Checkout) -> set[str]:
     """The names by which what is sent of a checkout may be known."""
-    remotes = (await here.git.tell("remote")).splitlines()[:MOST_COMMITS]
-    addresses = [safe_remote(await here.git.tell("remote", "get-url", name)) for name in remotes]
-    return {key_at(here), *(key_at(here, address) for address in addresses)}
+    remotes = (await here.git.output_line("remote")).splitlines()[:MOST_COMMITS]
+    addresses = [safe_remote(await here.git.output_line("remote", "get-url", name)) for name in remotes]
+    return {repository_key(here), *(repository_key(here, address) for address in addresses)}
 
 
 async def _is_in_history(git: Git, commit: str) -> bool:
-    if not await has(git, commit):
+    if not await has_commit(git, commit):
         return False
     if (await git.run("merge-base", "--is-ancestor", commit, "HEAD")).ok:
         return True
-    return bool(await git.tell("for-each-ref", "--count=1", f"--contains={commit}", "--format=%(refname)"))
+    return bool(
+        await git.output_line("for-each-ref", "--count=1", f"--contains={commit}", "--format=%(refname)")
+    )
 
 
 async def _same_history(here: Checkout, folder: Path) -> Path:
@@ -294,7 +306,7 @@ async def _same_history(here: Checkout, folder: Path) -> Path:
     there = await checkout_at(folder)
     roots = await _roots(there.git)
     if not roots or roots != await _roots(here.git):
-        raise NoClone(
+        raise NotAClone(
             f"{here.top} does not begin with the same commits as {there.top}, so it is no clone of it."
         )
     return there.cwd.relative_to(there.top)
@@ -302,7 +314,7 @@ async def _same_history(here: Checkout, folder: Path) -> Path:
 
 async def _roots(git: Git) -> frozenset[str]:
     """The commits with which a history begins; none where it is not all there."""
-    if await git.tell("rev-parse", "--is-shallow-repository") != "false":
+    if await git.output_line("rev-parse", "--is-shallow-repository") != "false":
         return frozenset()
     said = await git.run("rev-list", "--max-parents=0", "HEAD", most=_MOST_ROOTS)
     return frozenset(said.line.split()) if said.ok else frozenset()

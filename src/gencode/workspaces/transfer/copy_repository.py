@@ -1,4 +1,4 @@
-"""away: the repository of a copy, which lies in it and is its agent's own.
+"""The git repository inside a worker's copy of a folder, which belongs to its agent.
 
 The agent may write whatever it likes into it. So git never runs on it here: what is wanted of it (names of
 commits, and objects) is taken out file by file, and no link is followed.
@@ -17,9 +17,9 @@ from typing import BinaryIO
 from msgspec import Struct
 
 from gencode.core.errors import UserMistake
-from gencode.sandbox.placeholder_files import ITSELF
-from gencode.workspaces.transfer.checkout import quoted
-from gencode.workspaces.worktrees.git import Git, trouble
+from gencode.sandbox.placeholder_files import OWN_COMMONDIR
+from gencode.workspaces.transfer.checkout import quoted_path
+from gencode.workspaces.worktrees.git import Git, git_error
 from gencode.workspaces.worktrees.worktree import Worktree
 
 MOST_OBJECTS = 128 << 20
@@ -57,7 +57,7 @@ _LONG = """\
 """
 
 
-class Taken(Struct, frozen=True):
+class CopyContents(Struct, frozen=True):
     """What was found in the repository of a copy: the commit at its HEAD, that of each branch and tag, and
     the names of packs. `objects`: there is something that was not there in the beginning.
     """
@@ -68,12 +68,12 @@ class Taken(Struct, frozen=True):
     objects: bool = False
 
 
-def is_own(tree: Worktree) -> bool:
+def has_own_repository(tree: Worktree) -> bool:
     """Whether a copy has a repository of its own."""
     return _is_folder(tree.path / ".git")
 
 
-async def furnish(tree: Worktree, git: Git, head: str) -> None:
+async def create_repository(tree: Worktree, git: Git, head: str) -> None:
     """Give a copy a repository of its own: at `head`, with the files as they are.
 
     Objects are those of the mirror, which is read and never written from here.
@@ -81,9 +81,9 @@ async def furnish(tree: Worktree, git: Git, head: str) -> None:
     index = tree.git_dir / "gencode-index.new"
     try:
         shutil.copy2(tree.snapshot, index)
-        said = await git.at(tree.git_dir, tree.path).run("read-tree", "-m", head, index=str(index))
+        said = await git.for_checkout(tree.git_dir, tree.path).run("read-tree", "-m", head, index=str(index))
         if not said.ok:
-            raise trouble(said, f"The copy {tree.path} cannot be made")
+            raise git_error(said, f"The copy {tree.path} cannot be made")
         _furnished(tree, index, head)
     except OSError as error:
         raise UserMistake(f"The copy {tree.path} cannot be made: {error.strerror}.") from None
@@ -91,13 +91,13 @@ async def furnish(tree: Worktree, git: Git, head: str) -> None:
         index.unlink(missing_ok=True)
 
 
-def give_back(tree: Worktree) -> None:
+def remove_repository(tree: Worktree) -> None:
     """Take the repository of a copy away, so that git knows the copy as a worktree of the mirror again."""
     _cleared(tree.path / ".git")
     (tree.path / ".git").write_bytes(b"gitdir: " + os.fsencode(tree.git_dir) + b"\n")
 
 
-def take(tree: Worktree, into: Path) -> Taken:
+def read_repository(tree: Worktree, into: Path) -> CopyContents:
     """Copy the objects of a copy's repository, and read what it names. UserMistake when they are too many."""
     into.mkdir()
     (into / "pack").mkdir()
@@ -112,7 +112,7 @@ def take(tree: Worktree, into: Path) -> Taken:
         refs = _refs(own)
         head = _text(own, "HEAD", _LONGEST_REF).strip()
         head = refs.get(head.removeprefix("ref:").strip(), "") if head.startswith("ref:") else head
-        return Taken(head if _COMMIT.fullmatch(head) else "", refs, tuple(packs), count > 0)
+        return CopyContents(head if _COMMIT.fullmatch(head) else "", refs, tuple(packs), count > 0)
     except OSError as error:
         raise UserMistake(f"the repository in {tree.path} cannot be read: {error.strerror}") from None
     finally:
@@ -126,7 +126,7 @@ def _is_redirected(own: int) -> bool:
     except FileNotFoundError:
         return False
     # What stood in while a command ran may be left of a worker that was killed.
-    return os.fsencode(_text(own, "commondir", _LONGEST_REF)) != ITSELF
+    return os.fsencode(_text(own, "commondir", _LONGEST_REF)) != OWN_COMMONDIR
 
 
 def _furnished(tree: Worktree, index: Path, head: str) -> None:
@@ -139,7 +139,7 @@ def _furnished(tree: Worktree, index: Path, head: str) -> None:
     (made / "config").write_text(_CONFIG.format(version=int(long)) + (_LONG if long else ""))
     (made / "HEAD").write_text(f"ref: refs/heads/{tree.branch}\n")
     branch.write_text(f"{head}\n")
-    there = quoted(tree.common_dir / "objects")
+    there = quoted_path(tree.common_dir / "objects")
     (made / "objects" / "info" / "alternates").write_bytes(os.fsencode(f"{there}\n"))
     shutil.copy2(index, made / "index")
     _cleared(tree.path / ".git")

@@ -1,4 +1,9 @@
-"""away: the files that two states differ in, with their contents before and after, and the way back."""
+"""Files that do not travel to another machine: secrets, and what is too large.
+
+What looks like a key or a password stays where it is, however it came there: as a file, staged, or committed.
+What was there before travels in any case, so only what differs from that is looked at. What is left behind is
+only reported, so this is wider than what needs approval to be read. Code must travel.
+"""
 
 import os
 import re
@@ -8,18 +13,18 @@ from msgspec import Struct
 
 from gencode.journal.folder_snapshot import MOST_PACK
 from gencode.permissions.secrets import folded, is_secret
-from gencode.workspaces.worktrees.agent_work import some
-from gencode.workspaces.worktrees.git import Git, trouble
+from gencode.workspaces.worktrees.agent_work import first_names
+from gencode.workspaces.worktrees.git import Git, git_error
 
 RAW = ("--raw", "-z", "--no-abbrev", "--no-renames", "--ignore-submodules=none")
-"""How git is asked for what `changes` reads."""
-NONE = "000000"
+"""How git is asked for what `parse_diff` reads."""
+NO_FILE = "000000"
 _REPOSITORY = "160000"
 _LINK = "120000"
 
 
-class Change(Struct, frozen=True):
-    """A file that is new, changed or gone: its mode and contents, `old` and now. `NONE`: there is none."""
+class DiffEntry(Struct, frozen=True):
+    """A file that is new, changed or gone: its mode and contents, `old` and now. `NO_FILE`: there is none."""
 
     name: bytes
     old_mode: str
@@ -30,12 +35,12 @@ class Change(Struct, frozen=True):
     @property
     def is_new(self) -> bool:
         """Whether there was nothing of that name before."""
-        return self.old_mode == NONE
+        return self.old_mode == NO_FILE
 
     @property
     def has_contents(self) -> bool:
         """Whether there is something now that would travel; a repository of its own does not."""
-        return self.mode not in {NONE, _REPOSITORY}
+        return self.mode not in {NO_FILE, _REPOSITORY}
 
     @property
     def is_file(self) -> bool:
@@ -43,24 +48,24 @@ class Change(Struct, frozen=True):
         return self.has_contents and self.mode != _LINK
 
 
-def changes(out: bytes) -> Iterator[Change]:
+def parse_diff(out: bytes) -> Iterator[DiffEntry]:
     """What git said, whatever the names are."""
     words = iter(out.split(b"\0"))
     for word in words:
         if word.startswith(b":"):
             old_mode, mode, old, new, _ = word[1:].decode("ascii").split(" ")
-            yield Change(next(words), old_mode, old, mode, new)
+            yield DiffEntry(next(words), old_mode, old, mode, new)
 
 
-async def put_back(git: Git, changed: Iterable[Change], index: str) -> None:
+async def restore_entries(git: Git, changed: Iterable[DiffEntry], index: str) -> None:
     """Let files be in an index as they were before."""
     lines = [f"{_was(each)} {each.old}\t".encode() + each.name + b"\0" for each in changed]
     said = await git.run("update-index", "-z", "--index-info", stdin=b"".join(lines), index=index)
     if not said.ok:
-        raise trouble(said, "What does not travel cannot be left out")
+        raise git_error(said, "What does not travel cannot be left out")
 
 
-def _was(change: Change) -> str:
+def _was(change: DiffEntry) -> str:
     return "0" if change.is_new else change.old_mode
 
 
@@ -69,11 +74,11 @@ MOST_TRIES = 20
 """So often one more is left out than a guess says; then it is given up."""
 
 
-class Heavy(Struct, frozen=True):
+class LargeContents(Struct, frozen=True):
     """Contents that were made or changed, with what each file that has them was before."""
 
     size: int
-    files: tuple[Change, ...]
+    files: tuple[DiffEntry, ...]
 
     @property
     def names(self) -> list[bytes]:
@@ -81,22 +86,22 @@ class Heavy(Struct, frozen=True):
         return [each.name for each in self.files]
 
 
-async def heaviest(git: Git, before: str, after: str) -> list[Heavy]:
+async def largest_contents(git: Git, before: str, after: str) -> list[LargeContents]:
     """What two commits differ in, the heaviest contents first. Files that were removed weigh nothing."""
     said = await git.run("diff-tree", "-r", *RAW, "--end-of-options", before, after)
     if not said.ok:
-        raise trouble(said, "What was changed cannot be listed")
-    found: dict[str, list[Change]] = {}
-    for change in changes(said.out):
+        raise git_error(said, "What was changed cannot be listed")
+    found: dict[str, list[DiffEntry]] = {}
+    for change in parse_diff(said.out):
         if change.has_contents:
             found.setdefault(change.new, []).append(change)
     sizes = await git.run("cat-file", _SIZE, stdin="".join(f"{each}\n" for each in found).encode())
     told = [int(line) if line.isdigit() else 0 for line in sizes.out.decode("ascii").splitlines()]
-    heavy = [Heavy(size, tuple(files)) for size, files in zip(told, found.values(), strict=False)]
+    heavy = [LargeContents(size, tuple(files)) for size, files in zip(told, found.values(), strict=False)]
     return sorted(heavy, key=lambda each: -each.size)
 
 
-def leaving_out(heavy: list[Heavy]) -> Iterator[list[Heavy]]:
+def exclusion_steps(heavy: list[LargeContents]) -> Iterator[list[LargeContents]]:
     """What to leave out, more each time: first as much as must be by its size, then one by one."""
     weight, count = sum(each.size for each in heavy), 0
     while count < len(heavy) and weight > MOST_PACK:
@@ -106,12 +111,12 @@ def leaving_out(heavy: list[Heavy]) -> Iterator[list[Heavy]]:
         yield heavy[:more]
 
 
-async def leave_out(git: Git, heavy: Iterable[Heavy], index: str) -> None:
+async def exclude(git: Git, heavy: Iterable[LargeContents], index: str) -> None:
     """Let files be in an index as they were before."""
-    await put_back(git, (change for each in heavy for change in each.files), index)
+    await restore_entries(git, (change for each in heavy for change in each.files), index)
 
 
-LARGEST_KEY = 128 << 10
+LARGEST_SEARCHED = 128 << 10
 """Larger files are not looked into."""
 _DATA = "(json|ya?ml|toml|ini|cfg|conf|xml|csv|txt|properties)"
 _NAMES = re.compile(
@@ -155,13 +160,13 @@ _PLAIN_KEY = re.compile(
 """How a private key begins that is written in DER: PKCS #8, RSA or elliptic curves."""
 
 
-def is_key(name: bytes) -> bool:
+def is_secret_file(name: bytes) -> bool:
     """Whether a file is called like one that holds keys or passwords, or like an old version of one."""
     components = folded(os.fsdecode(name))
     return any(_is_named(each) for each in _versions(components))
 
 
-def has_key(contents: bytes) -> bool:
+def has_private_key(contents: bytes) -> bool:
     """Whether a private key is in a file, whatever it is called."""
     if _KEY.search(contents) or _PLAIN_KEY.match(contents):
         return True
@@ -200,25 +205,25 @@ _MOST_TOLD = 64 << 20
 _UNSEEN = "What looks like a key cannot be looked for"
 
 
-async def withhold(git: Git, since: str, index: str) -> list[str]:
+async def hold_back_secrets(git: Git, since: str, index: str) -> list[str]:
     """Let new keys be out of an index, and files with a new private key in it as they were; what that is.
 
     Where a key is left out, one that is gone stays in: it may have been moved and changed.
     """
     said = await git.run("diff-index", "--cached", *RAW, since, index=index, most=_MOST_TOLD)
     if not said.ok:
-        raise trouble(said, _UNSEEN)
-    found = [*changes(said.out)]
+        raise git_error(said, _UNSEEN)
+    found = [*parse_diff(said.out)]
     keys = await _keys(git, found, {each.old for each in found})  # what was only moved is nothing new
     new = sorted(each.name for each in keys if each.is_new)
-    await put_back(git, [*keys, *(await _gone(git, found) if new else ())], index)
+    await restore_entries(git, [*keys, *(await _gone(git, found) if new else ())], index)
     changed = sorted(each.name for each in keys if not each.is_new)
-    notes = [f"new files that may hold secrets: {some(new)}"] if new else []
+    notes = [f"new files that may hold secrets: {first_names(new)}"] if new else []
     told = "what was changed in files since a private key came into them"
-    return [*notes, f"{told}: {some(changed)}"] if changed else notes
+    return [*notes, f"{told}: {first_names(changed)}"] if changed else notes
 
 
-async def brought_keys(git: Git, first: str, head: str) -> bool:
+async def added_secrets(git: Git, first: str, head: str) -> bool:
     """Whether what looks like a key was committed since a commit, also if it is gone again.
 
     True as well where that cannot be told, because there is too much.
@@ -227,17 +232,17 @@ async def brought_keys(git: Git, first: str, head: str) -> bool:
     listed = await git.run("rev-list", f"{first}..{head}") if whole.ok else whole
     words = ("diff-tree", "--stdin", "-r", "-m", "--root", "--no-commit-id", *RAW)
     said = await git.run(*words, stdin=listed.out, most=_MOST_TOLD) if listed.ok else listed
-    known = {each.old for each in changes(whole.out)} if said.ok else set[str]()
-    return not said.ok or bool(await _keys(git, [*changes(said.out)], known))
+    known = {each.old for each in parse_diff(whole.out)} if said.ok else set[str]()
+    return not said.ok or bool(await _keys(git, [*parse_diff(said.out)], known))
 
 
-async def _keys(git: Git, found: Sequence[Change], known: Collection[str] = ()) -> list[Change]:
+async def _keys(git: Git, found: Sequence[DiffEntry], known: Collection[str] = ()) -> list[DiffEntry]:
     """Those that are new with a name like that of a key, and those into which a private key came.
 
     Contents that are `known` are not looked at.
     """
     fresh = [each for each in found if each.has_contents and each.new not in known]
-    named = {each for each in fresh if each.is_new and is_key(each.name)}
+    named = {each for each in fresh if each.is_new and is_secret_file(each.name)}
     files = [each for each in fresh if each.is_file and each not in named]
     holding = {contents async for contents in _holding(git, {each.new for each in files})}
     keys = [each for each in files if each.new in holding]
@@ -245,12 +250,12 @@ async def _keys(git: Git, found: Sequence[Change], known: Collection[str] = ()) 
     return [*named, *(each for each in keys if each.old not in before)]
 
 
-async def _gone(git: Git, found: Sequence[Change]) -> list[Change]:
+async def _gone(git: Git, found: Sequence[DiffEntry]) -> list[DiffEntry]:
     """The keys that are there no more, under no name."""
     now = {each.new for each in found}
-    gone = [each for each in found if each.mode == NONE and each.old not in now]
+    gone = [each for each in found if each.mode == NO_FILE and each.old not in now]
     holding = {contents async for contents in _holding(git, {each.old for each in gone})}
-    return [each for each in gone if is_key(each.name) or each.old in holding]
+    return [each for each in gone if is_secret_file(each.name) or each.old in holding]
 
 
 async def _holding(git: Git, contents: Iterable[str]) -> AsyncGenerator[str]:
@@ -260,11 +265,11 @@ async def _holding(git: Git, contents: Iterable[str]) -> AsyncGenerator[str]:
         sizes = await _asked(git, _SIZES, wanted[start : start + _MOST_NAMED])
         small = [words for line in sizes.decode("ascii").splitlines() if len(words := line.split()) == 3]
         blobs = [(words[0], int(words[2])) for words in small if words[1] == "blob"]
-        for some_of_them in _portions([each for each in blobs if each[1] <= LARGEST_KEY]):
+        for some_of_them in _portions([each for each in blobs if each[1] <= LARGEST_SEARCHED]):
             out, at = await _asked(git, "--batch", [name for name, _ in some_of_them]), 0
             for name, size in some_of_them:
                 at = out.index(b"\n", at) + 1
-                if has_key(out[at : at + size]):
+                if has_private_key(out[at : at + size]):
                     yield name
                 at += size + 1
 
@@ -286,5 +291,5 @@ def _portions(blobs: Iterable[tuple[str, int]]) -> Iterator[list[tuple[str, int]
 async def _asked(git: Git, how: str, names: Sequence[str]) -> bytes:
     said = await git.run("cat-file", how, stdin="".join(f"{name}\n" for name in names).encode())
     if not said.ok:
-        raise trouble(said, _UNSEEN)
+        raise git_error(said, _UNSEEN)
     return said.out

@@ -1,6 +1,6 @@
-"""away: names in the sender's folder, as an agent that works in a copy of it is often given, mean the copy.
+"""Translates paths of the original folder, which an agent in a copy is often given, to paths of the copy.
 
-A call is renamed before it is judged, so that the decision and the tool see the same path.
+A call is translated before it is judged, so that the decision and the tool see the same path.
 """
 
 import os
@@ -18,7 +18,7 @@ _DEEPEST = 8
 """So deep lists and objects in an argument are looked into."""
 
 
-def renamed(call: ToolCall, tool: str, copied: FolderCopy, *, local: bool = False) -> ToolCall:
+def translated_call(call: ToolCall, tool: str, copied: FolderCopy, *, local: bool = False) -> ToolCall:
     """A call of a tool for files with its paths as they are in the copy.
 
     A tool that is another program on this machine may take paths in any argument: for it, each text is
@@ -42,7 +42,7 @@ def renamed(call: ToolCall, tool: str, copied: FolderCopy, *, local: bool = Fals
 
 def _deeply(value: Any, copied: FolderCopy, depth: int) -> Any:
     if isinstance(value, str):
-        return in_copy(value, copied) if value.startswith("/") and value.isprintable() else value
+        return path_in_copy(value, copied) if value.startswith("/") and value.isprintable() else value
     if isinstance(value, list) and depth:
         return [_deeply(each, copied, depth - 1) for each in cast(list[Any], value)]
     if isinstance(value, dict) and depth:
@@ -50,7 +50,7 @@ def _deeply(value: Any, copied: FolderCopy, depth: int) -> Any:
     return cast(Any, value)
 
 
-def in_copy(text: str, copied: FolderCopy) -> str:
+def path_in_copy(text: str, copied: FolderCopy) -> str:
     """A path as it is in the copy, if it is one in the folder that this is a copy of; else as it was."""
     return _in_copy(text, copied, _path)
 

@@ -1,4 +1,4 @@
-"""away: a folder becomes a parcel. Nothing is changed in it, and no password leaves it."""
+"""Builds the snapshot of a folder that a worker copies. Nothing is changed in it, and no secret leaves it."""
 
 import hashlib
 import os
@@ -22,32 +22,36 @@ from gencode.journal.folder_snapshot import (
 from gencode.permissions.trust import standing
 from gencode.workspaces.transfer.checkout import (
     Checkout,
-    apart,
     checkout_at,
-    commit_of,
-    key_at,
-    packed,
-    tree_at,
-    tree_of,
+    make_commit,
+    make_pack,
+    repository_key,
+    scratch_objects,
+    write_commit_tree,
+    write_tree,
 )
-from gencode.workspaces.transfer.excluded_files import brought_keys, heaviest
-from gencode.workspaces.worktrees.create import shown
-from gencode.workspaces.worktrees.git import Git, trouble
-from gencode.workspaces.worktrees.worktree import recorded
+from gencode.workspaces.transfer.excluded_files import added_secrets, largest_contents
+from gencode.workspaces.worktrees.create import printable
+from gencode.workspaces.worktrees.git import Git, git_error
+from gencode.workspaces.worktrees.worktree import read_record
 
 MOST_CHANGED = 256 << 20
 """So many bytes of files that are not committed are looked at."""
 _STATUS = (
-    *("status", "--porcelain", "-z", "--no-renames", "--untracked-files=all"),
+    "status",
+    "--porcelain",
+    "-z",
+    "--no-renames",
+    "--untracked-files=all",
     "--ignore-submodules=all",
 )
 _MOST_STATUS = 8 << 20
 UNCOMMITTED = "What was not committed when the task was sent"
-NO_HISTORY = "its history is too large to travel and was left out"
+NO_HISTORY = "its history is too large to send and was left out"
 SHALLOW = "its history is not all here (a shallow clone) and was left out"
 
 
-class Around(Struct, frozen=True):
+class EnclosingCopy(Struct, frozen=True):
     """That a folder is in a copy: how that was sent, and what it is a copy of."""
 
     parcel: FolderSnapshot
@@ -62,11 +66,11 @@ class _Upstream(Struct, frozen=True):
     known: tuple[str, ...] = ()
 
 
-class Packer:
+class SnapshotBuilder:
     """Packs one folder, again and again. What has not changed since the last time is not packed anew."""
 
     def __init__(
-        self, folder: Path, home: Path, parcels: SnapshotStore, around: Around | None = None
+        self, folder: Path, home: Path, parcels: SnapshotStore, around: EnclosingCopy | None = None
     ) -> None:
         self._folder = folder
         self._home = home
@@ -74,12 +78,12 @@ class Packer:
         self._around = around
         self._last: tuple[str, FolderSnapshot] | None = None
 
-    async def pack(self) -> FolderSnapshot:
+    async def build(self) -> FolderSnapshot:
         """The folder as it is now. UserMistake says why it cannot travel."""
         checkout = await checkout_at(self._folder)
         if self._around is not None and checkout.top != repository_around(checkout.cwd):
             raise UserMistake(f"the repository in {self._folder} was redirected to {checkout.top}")
-        head = await checkout.git.tell("rev-parse", "--verify", "--quiet", "HEAD^{commit}")
+        head = await checkout.git.output_line("rev-parse", "--verify", "--quiet", "HEAD^{commit}")
         changed = await _changed(checkout)
         look = _fingerprint(head, checkout, changed)
         trusted = _trusted(checkout.cwd, self._home)
@@ -92,7 +96,7 @@ class Packer:
         upstream = await _upstream(checkout.git, first, self._around) if first else _Upstream()
         clean = bool(head) and not changed and first == head
         at = first if first != head else ""
-        parcel = await _packed_up(checkout, first, upstream, self._parcels, clean=clean, at=at)
+        parcel = await _build(checkout, first, upstream, self._parcels, clean=clean, at=at)
         if self._around is not None:
             key, earlier = self._around.parcel.key, self._around.copied.originals[:MOST_ORIGINALS]
             parcel = replace(parcel, key=key, earlier=earlier)
@@ -104,11 +108,11 @@ class Packer:
         if self._around is not None:
             sent = self._around.parcel
             return sent.start_head or sent.head or sent.tip
-        tree = recorded(checkout.top)
+        tree = read_record(checkout.top)
         return "" if tree is None or tree.away else tree.first
 
 
-async def pack_tree(
+async def snapshot_worktree(
     path: Path, folder: Path, home: Path, parcels: SnapshotStore, *, with_work: bool = True
 ) -> FolderSnapshot | None:
     """A folder as an agent began with it in a worktree here, and with what is in that; None where it is gone.
@@ -116,7 +120,7 @@ async def pack_tree(
     What is trusted in the folder itself is trusted in it. UserMistake when its agent made another checkout of
     it, or it is one of another repository.
     """
-    tree = recorded(path)
+    tree = read_record(path)
     if tree is None or tree.away or not tree.path.is_dir():
         return None
     checkout, original = await checkout_at(tree.workspace.cwd), await checkout_at(folder)
@@ -127,7 +131,7 @@ async def pack_tree(
         raise UserMistake(f"{tree.path} is no worktree of the repository around {folder}")
     base = await _without_keys(checkout.git, tree.first, tree.base)
     upstream = await _upstream(checkout.git, base, None)
-    parcel = await _packed_up(checkout, base, upstream, parcels, clean=True)
+    parcel = await _build(checkout, base, upstream, parcels, clean=True)
     parcel = replace(parcel, trusted=_trusted(original.cwd, home))
     if with_work or base != tree.base:
         at = "" if with_work else tree.base
@@ -135,17 +139,19 @@ async def pack_tree(
     return parcel
 
 
-async def pack_branch(
+async def snapshot_branch(
     branch: str, folder: Path, home: Path, parcels: SnapshotStore, *, with_work: bool = True
 ) -> FolderSnapshot | None:
     """The same for a worktree that another machine made of the repository: what is on its branch."""
     checkout = await checkout_at(folder)
-    tip = await checkout.git.tell("rev-parse", "--verify", "--quiet", f"refs/heads/{branch}^{{commit}}")
-    base = await checkout.git.tell("merge-base", "HEAD", tip) if tip else ""
+    tip = await checkout.git.output_line(
+        "rev-parse", "--verify", "--quiet", f"refs/heads/{branch}^{{commit}}"
+    )
+    base = await checkout.git.output_line("merge-base", "HEAD", tip) if tip else ""
     if not base:
         return None
     upstream = await _upstream(checkout.git, base, None)
-    parcel = await _packed_up(checkout, base, upstream, parcels, clean=True)
+    parcel = await _build(checkout, base, upstream, parcels, clean=True)
     parcel = replace(parcel, trusted=_trusted(checkout.cwd, home))
     return await _with_work(checkout, base, parcel, parcels, at=tip) if with_work else parcel
 
@@ -154,16 +160,16 @@ async def _with_work(
     checkout: Checkout, base: str, parcel: FolderSnapshot, parcels: SnapshotStore, *, at: str
 ) -> FolderSnapshot:
     """The parcel of a worktree with what was done in it since a commit, or only what the commit `at` has."""
-    async with apart(checkout) as git:
-        head = "" if at else await git.tell("rev-parse", "--verify", "--quiet", "HEAD^{commit}")
+    async with scratch_objects(checkout) as git:
+        head = "" if at else await git.output_line("rev-parse", "--verify", "--quiet", "HEAD^{commit}")
         head = await _without_keys(git, base, head) if head and parcel.head else base
-        tree, notes = await (tree_at(git, at, base) if at else tree_of(git, checkout, head))
+        tree, notes = await (write_commit_tree(git, at, base) if at else write_tree(git, checkout, head))
         if not parcel.head:
-            first = await git.tell("rev-parse", "--verify", f"{base}^{{tree}}")
-            base = head = await commit_of(git, first, [], UNCOMMITTED)
-        same = await git.tell("rev-parse", "--verify", f"{head}^{{tree}}") == tree
-        start = head if same else await commit_of(git, tree, [head], UNCOMMITTED)
-        notes = [*parcel.notes, *(f"not sent along: {note}" for note in notes)]
+            first = await git.output_line("rev-parse", "--verify", f"{base}^{{tree}}")
+            base = head = await make_commit(git, first, [], UNCOMMITTED)
+        same = await git.output_line("rev-parse", "--verify", f"{head}^{{tree}}") == tree
+        start = head if same else await make_commit(git, tree, [head], UNCOMMITTED)
+        notes = [*parcel.notes, *(f"not sent: {note}" for note in notes)]
         parcel = replace(parcel, notes=tuple(notes))
         if start == base:
             return parcel
@@ -179,7 +185,7 @@ async def _without_keys(git: Git, first: str, head: str) -> str:
 
     What came in between then travels as one commit.
     """
-    return first if await brought_keys(git, first, head) else head
+    return first if await added_secrets(git, first, head) else head
 
 
 async def _changed(checkout: Checkout) -> list[bytes]:
@@ -189,7 +195,7 @@ async def _changed(checkout: Checkout) -> list[bytes]:
     if said.cut:
         raise UserMistake(f"{too_much}: more files than can be listed")
     if not said.ok:
-        raise trouble(said, f"What was changed in {checkout.top} cannot be seen")
+        raise git_error(said, f"What was changed in {checkout.top} cannot be seen")
     names = [entry[3:] for entry in said.names]
     found = [(_seen(_below(checkout.top, name)), name) for name in names]
     sizes = [(seen.st_size, name) for seen, name in found if seen]
@@ -197,8 +203,8 @@ async def _changed(checkout: Checkout) -> list[bytes]:
     if size > MOST_CHANGED:
         largest, name = max(sizes)
         raise UserMistake(
-            f"{too_much}: {_size(size)}, of it {_size(largest)} in {shown(name)}; at most "
-            f"{_size(MOST_CHANGED)} can travel"
+            f"{too_much}: {_size(size)}, of it {_size(largest)} in {printable(name)}; at most "
+            f"{_size(MOST_CHANGED)} can be sent"
         )
     return names
 
@@ -231,29 +237,29 @@ def _trusted(folder: Path, home: Path) -> dict[str, str]:
     return {**found.brought.files, **found.started} if found.trusted else {}
 
 
-async def _packed_up(
+async def _build(
     checkout: Checkout, head: str, upstream: _Upstream, parcels: SnapshotStore, *, clean: bool, at: str = ""
 ) -> FolderSnapshot:
-    async with apart(checkout) as git:
+    async with scratch_objects(checkout) as git:
         notes: list[str] = []
         tree, tip = "", head
         if not clean:
-            tree, notes = await tree_of(git, checkout, at)
-            tip = await commit_of(git, tree, [head] if head else [], UNCOMMITTED)
+            tree, notes = await write_tree(git, checkout, at)
+            tip = await make_commit(git, tree, [head] if head else [], UNCOMMITTED)
         parcel = FolderSnapshot(
-            key=key_at(checkout, upstream.remote),
+            key=repository_key(checkout, upstream.remote),
             tip=tip,
             head=head,
             below=str(checkout.cwd.relative_to(checkout.top)),
             remote=upstream.remote,
             branch=upstream.branch,
             known=upstream.known,
-            notes=tuple(f"not sent along: {note}" for note in notes),
+            notes=tuple(f"not sent: {note}" for note in notes),
             home=home if (home := str(Path.home())).isprintable() else "",
         )
         packs = await _history(git, parcel, parcels)
         if packs is None:
-            tree = tree or await git.tell("rev-parse", "--verify", f"{head}^{{tree}}")
+            tree = tree or await git.output_line("rev-parse", "--verify", f"{head}^{{tree}}")
             why = SHALLOW if await _is_shallow(git) else NO_HISTORY
             parcel = replace(parcel, notes=(*parcel.notes, why))
             return await _without_history(git, parcel, tree, parcels, checkout.top)
@@ -285,7 +291,7 @@ async def _without_history(
     git: Git, parcel: FolderSnapshot, tree: str, parcels: SnapshotStore, top: Path
 ) -> FolderSnapshot:
     """The same with one commit that has nothing before it."""
-    tip = await commit_of(git, tree, [], UNCOMMITTED)
+    tip = await make_commit(git, tree, [], UNCOMMITTED)
     pack = await _kept(git, f"t{tip}", tip, (), parcels)
     if pack is None:
         raise await _too_large(git, top, parcel.head, tip)
@@ -293,7 +299,7 @@ async def _without_history(
 
 
 async def _is_shallow(git: Git) -> bool:
-    return await git.tell("rev-parse", "--is-shallow-repository") == "true"
+    return await git.output_line("rev-parse", "--is-shallow-repository") == "true"
 
 
 async def _kept(
@@ -301,7 +307,7 @@ async def _kept(
 ) -> str | None:
     """The name of a pack that is in the database now; None when it is too large for that."""
     if await parcels.lacking([name]):
-        body = await packed(git, commit, without)
+        body = await make_pack(git, commit, without)
         if body is None:
             return None
         await parcels.keep(name, body)
@@ -310,15 +316,15 @@ async def _kept(
 
 async def _too_large(git: Git, top: Path, head: str, tip: str) -> UserMistake:
     """What is large, and what helps: a remote has nothing of what is not committed."""
-    large = (await heaviest(git, await git.tell("mktree"), tip))[:1]
-    changed = await heaviest(git, head, tip) if head and head != tip else []
+    large = (await largest_contents(git, await git.output_line("mktree"), tip))[:1]
+    changed = await largest_contents(git, head, tip) if head and head != tip else []
     fresh = not head or any({*large[0].names} & {*each.names} for each in changed if large)
-    most = f", most of it in {shown(large[0].names[0])} ({_size(large[0].size)})" if large else ""
+    most = f", most of it in {printable(large[0].names[0])} ({_size(large[0].size)})" if large else ""
     push = "to a remote that the workers can reach"
     way = f"Ignore it, or commit it and push it {push}" if fresh else f"Push the commit {push}"
     return UserMistake(
-        f"{top} is too large to travel: packed it has more than {_size(MOST_PACK)}{most}, which is "
-        f"{'not ' if fresh else ''}committed. {way}, or give the folder to workers that share it"
+        f"{top} is too large to send: packed it has more than {_size(MOST_PACK)}{most}, which is "
+        f"{'not ' if fresh else ''}committed. {way}, or use workers that share the folder"
     )
 
 
@@ -326,7 +332,7 @@ def _size(octets: int) -> str:
     return f"{octets >> 20} MiB" if octets >> 20 else f"{-(-octets >> 10)} KiB"
 
 
-async def _upstream(git: Git, head: str, around: Around | None) -> _Upstream:
+async def _upstream(git: Git, head: str, around: EnclosingCopy | None) -> _Upstream:
     """What a remote with a safe address has of a commit and of those before it, as far as is known here.
 
     A copy has no remotes. What that of its original has is in what was sent of it.
@@ -336,9 +342,9 @@ async def _upstream(git: Git, head: str, around: Around | None) -> _Upstream:
         above = [await git.run("merge-base", "--is-ancestor", known, head) for known in sent.known]
         same = bool(sent.remote and above) and all(said.ok for said in above)
         return _Upstream(sent.remote, sent.branch, sent.known) if same else _Upstream()
-    names = sorted((await git.tell("remote")).splitlines(), key=lambda name: (name != "origin", name))
+    names = sorted((await git.output_line("remote")).splitlines(), key=lambda name: (name != "origin", name))
     for name in names[:MOST_COMMITS]:
-        address = safe_remote(await git.tell("remote", "get-url", name))
+        address = safe_remote(await git.output_line("remote", "get-url", name))
         if not address or address.startswith("file:"):  # nobody else need have what lies on this disk
             continue
         if branch := await _branch_with(git, name, head):
@@ -354,6 +360,6 @@ async def _branch_with(git: Git, remote: str, commit: str) -> str:
     """A branch of a remote that has a commit."""
     below = f"refs/remotes/{remote}/"
     words = ("for-each-ref", "--count=20", f"--contains={commit}", "--format=%(refname)")
-    found = (await git.tell(*words, below)).splitlines()
+    found = (await git.output_line(*words, below)).splitlines()
     branches = [name.removeprefix(below) for name in found]
     return next((branch for branch in branches if branch != "HEAD"), "")

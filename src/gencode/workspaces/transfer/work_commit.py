@@ -1,4 +1,4 @@
-"""away: all that an agent did in its copy as one commit, above what it was sent with and its own commits.
+"""Commits all that an agent did in a worker's copy, above what it was sent with and its own commits.
 
 What it put into its repository is looked at in a place of its own that is gone afterwards. Only a pack that
 git has checked object by object comes into the mirror.
@@ -17,18 +17,24 @@ from msgspec.structs import replace
 
 from gencode.core.errors import UserMistake
 from gencode.journal.folder_snapshot import MOST_PACK, as_reason
-from gencode.workspaces.transfer.checkout import is_whole, packed, quoted, unpacked
-from gencode.workspaces.transfer.copy_repository import Taken, give_back, take
+from gencode.workspaces.transfer.checkout import is_complete, make_pack, quoted_path, read_pack
+from gencode.workspaces.transfer.copy_repository import CopyContents, read_repository, remove_repository
 from gencode.workspaces.transfer.excluded_files import (
-    brought_keys,
-    heaviest,
-    leave_out,
-    leaving_out,
-    withhold,
+    added_secrets,
+    exclude,
+    exclusion_steps,
+    hold_back_secrets,
+    largest_contents,
 )
-from gencode.workspaces.worktrees.agent_work import Work, add_all, ignored_files, remove_unused, some
+from gencode.workspaces.worktrees.agent_work import (
+    WorktreeResult,
+    add_all,
+    first_names,
+    ignored_files,
+    remove_unused,
+)
 from gencode.workspaces.worktrees.compare_commits import changed_files, diff_text
-from gencode.workspaces.worktrees.git import Git, quiet_git, trouble
+from gencode.workspaces.worktrees.git import Git, git_error, safe_git
 from gencode.workspaces.worktrees.worktree import Worktree
 
 _IN_COPY = "in the copy only"
@@ -37,28 +43,28 @@ _UNREAD = "what was committed in it and is not in its files " + _ONLY_HERE
 _ELSEWHERE = "what was committed on other branches " + _ONLY_HERE
 _NOWHERE = "what was committed, stashed or staged in it and is in no file " + _ONLY_HERE
 _WITH_KEYS = "what looks like a key was committed in it"
-_TOO_HEAVY = f"too large to travel with the rest, {_IN_COPY}"
+_TOO_HEAVY = f"too large to send with the rest, {_IN_COPY}"
 
 
 class _TooLarge(UserMistake):
     """A pack may not travel because of its size; without what is largest in it, it may."""
 
 
-class Sum(Struct, frozen=True):
+class CommittedCopy(Struct, frozen=True):
     """What came of a copy: `work`, the pack with it, and the commit that its agent was at.
 
     `lacking` says why there is no pack of work that was done, `left` which files are not in the pack because
     they are too large.
     """
 
-    work: Work
+    work: WorktreeResult
     body: bytes = b""
     head: str = ""
     lacking: str = ""
     left: str = ""
 
 
-class _Desk(Struct, frozen=True):
+class _Scratch(Struct, frozen=True):
     """Where the sum is made: git for the copy that writes nowhere else, and the commit it was made from."""
 
     git: Git
@@ -68,38 +74,38 @@ class _Desk(Struct, frozen=True):
     index: str
 
 
-async def summed(tree: Worktree, mirror: Git) -> Sum:
+async def commit_copy(tree: Worktree, mirror: Git) -> CommittedCopy:
     """Everything that is in a copy, in the mirror. An untouched copy is removed, anything else is kept.
 
     UserMistake when git cannot be used there; all is left as it is then.
     """
     if not tree.git_dir.is_dir() or not tree.path.is_dir():
-        gone = f"{tree.path} or its repository is gone; nothing can be told about it"
-        return Sum(Work(True, notes=(gone,)))
-    git = (await quiet_git(tree.path, tree.path, tree.git_dir)).at(tree.git_dir, tree.path)
+        gone = f"{tree.path} or its repository is gone; its work is unknown"
+        return CommittedCopy(WorktreeResult(True, notes=(gone,)))
+    git = (await safe_git(tree.path, tree.path, tree.git_dir)).for_checkout(tree.git_dir, tree.path)
     # In git's own folder of the copy, so that what a killed worker leaves goes with the copy.
     with TemporaryDirectory(prefix="gencode-", dir=tree.git_dir, ignore_cleanup_errors=True) as folder:
         objects = Path(folder, "objects")
-        first = await git.tell("rev-parse", "--verify", "--quiet", "HEAD^{commit}") or tree.base
-        desk = _Desk(_apart(git, objects, tree), tree, first, objects, str(Path(folder, "index")))
+        first = await git.output_line("rev-parse", "--verify", "--quiet", "HEAD^{commit}") or tree.base
+        desk = _Scratch(_scratch_git(git, objects, tree), tree, first, objects, str(Path(folder, "index")))
         try:
-            taken = await asyncio.to_thread(take, tree, objects)
+            taken = await asyncio.to_thread(read_repository, tree, objects)
             await _indexed(desk.git, taken.packs)
         except UserMistake as mistake:
             return await _by_files(desk, mirror, str(mistake))
-        head = await desk.git.tell("rev-parse", "--verify", "--quiet", f"{taken.head}^{{commit}}")
+        head = await desk.git.output_line("rev-parse", "--verify", "--quiet", f"{taken.head}^{{commit}}")
         if taken.objects and not head:
             return await _by_files(desk, mirror, "its HEAD names no commit that is there")
-        if head and await brought_keys(desk.git, first, head):
+        if head and await added_secrets(desk.git, first, head):
             return await _by_files(desk, mirror, _WITH_KEYS)
         return await _finished(desk, mirror, replace(taken, head=head))
 
 
-def _apart(git: Git, objects: Path, tree: Worktree) -> Git:
+def _scratch_git(git: Git, objects: Path, tree: Worktree) -> Git:
     """Git that puts new objects elsewhere, and takes none for another."""
     more = {
         "GIT_OBJECT_DIRECTORY": str(objects),
-        "GIT_ALTERNATE_OBJECT_DIRECTORIES": quoted(tree.common_dir / "objects"),
+        "GIT_ALTERNATE_OBJECT_DIRECTORIES": quoted_path(tree.common_dir / "objects"),
         "GIT_NO_REPLACE_OBJECTS": "1",
     }
     return replace(git, environ={**git.environ, **more})
@@ -110,82 +116,86 @@ async def _indexed(git: Git, packs: Sequence[Path]) -> None:
     for pack in packs:
         said = await git.run("index-pack", str(pack))
         if not said.ok:
-            raise trouble(said, "a pack in it is not sound")
+            raise git_error(said, "a pack in it is not sound")
 
 
-async def _by_files(desk: _Desk, mirror: Git, why: str) -> Sum:
+async def _by_files(desk: _Scratch, mirror: Git, why: str) -> CommittedCopy:
     """The sum of what is in the files alone, with nothing that the agent put into its repository."""
     await asyncio.to_thread(shutil.rmtree, desk.objects)
     (desk.objects / "pack").mkdir(parents=True)
-    return await _finished(desk, mirror, Taken(), (f"{_UNREAD}, because {as_reason(why)}",))
+    return await _finished(desk, mirror, CopyContents(), (f"{_UNREAD}, because {as_reason(why)}",))
 
 
-async def _finished(desk: _Desk, mirror: Git, taken: Taken, notes: tuple[str, ...] = ()) -> Sum:
+async def _finished(
+    desk: _Scratch, mirror: Git, taken: CopyContents, notes: tuple[str, ...] = ()
+) -> CommittedCopy:
     tree = desk.tree
     commit, left_out, ignored = await _committed(desk, taken.head)
     if commit == tree.base:
         notes = (_NOWHERE, *notes) if taken.objects else notes
         if not (left_out or ignored or notes):
-            return Sum(await _removed(desk, mirror))
+            return CommittedCopy(await _removed(desk, mirror))
         told = (*left_out, *ignored, *notes, f"it is kept: {tree.path}")
-        return Sum(Work(True, commit, merges="clean", notes=told, left=(*left_out, *notes)))
+        return CommittedCopy(
+            WorktreeResult(True, commit, merges="clean", notes=told, left=(*left_out, *notes))
+        )
     body, why = await _packed(desk, mirror, commit)
     if why and taken.head and not notes:  # it may be only what was committed on the way
         own = not await _leads_to(desk.git, desk.first, taken.head)
         if own or not isinstance(why, _TooLarge):
             return await _by_files(desk, mirror, str(why))
     left = ""
-    if isinstance(why, _TooLarge) and (light := await _lightened(desk, mirror, commit)):
+    if isinstance(why, _TooLarge) and (light := await _without_large_files(desk, mirror, commit)):
         commit, body, left = light
         why, notes = None, (*notes, f"{_TOO_HEAVY}: {left}")
     if others := await _others(desk, taken, commit):
-        notes += (f"{_ELSEWHERE}: {some([os.fsencode(name) for name in others])}",)
+        notes += (f"{_ELSEWHERE}: {first_names([os.fsencode(name) for name in others])}",)
     told = (*left_out, *ignored, *notes)
     work = replace(await _told(desk, commit), notes=told, left=(*left_out, *notes))
-    return Sum(work, body, taken.head, str(why or ""), left)
+    return CommittedCopy(work, body, taken.head, str(why or ""), left)
 
 
-async def _committed(desk: _Desk, theirs: str) -> tuple[str, list[str], list[str]]:
+async def _committed(desk: _Scratch, theirs: str) -> tuple[str, list[str], list[str]]:
     """A commit with everything that is in the copy, what could not be put into it, and what git ignores."""
     git, first = desk.git, desk.first
     parents = await _parents(git, first, theirs)
     await _begin_index(desk, parents)
     notes = await add_all(git, desk.tree.path, desk.index, _IN_COPY)
-    notes += [f"kept {_IN_COPY}: {each}" for each in await withhold(git, first, desk.index)]
+    notes += [f"kept {_IN_COPY}: {each}" for each in await hold_back_secrets(git, first, desk.index)]
     ignored = await ignored_files(git, desk.index, _IN_COPY)
     return await _written(desk, parents), notes, ignored
 
 
-async def _written(desk: _Desk, parents: Sequence[str]) -> str:
+async def _written(desk: _Scratch, parents: Sequence[str]) -> str:
     """The index as a commit; the one below, where it is the same."""
     git = desk.git
     tree = await git.run("write-tree", index=desk.index)
     if not tree.ok:
-        raise trouble(tree, f"The work in {desk.tree.path} cannot be committed")
-    same = await git.tell("rev-parse", "--verify", f"{parents[0]}^{{tree}}") == tree.line
+        raise git_error(tree, f"The work in {desk.tree.path} cannot be committed")
+    same = await git.output_line("rev-parse", "--verify", f"{parents[0]}^{{tree}}") == tree.line
     if same and len(parents) == 1:
         return parents[0]
     above = [word for parent in parents for word in ("-p", parent)]
     message = f"Work of an agent in {desk.tree.name}"
     made = await git.run("commit-tree", "--no-gpg-sign", tree.line, *above, "-m", message)
     if not made.ok:
-        raise trouble(made, f"The work in {desk.tree.path} cannot be committed")
+        raise git_error(made, f"The work in {desk.tree.path} cannot be committed")
     return made.line
 
 
-async def _lightened(desk: _Desk, mirror: Git, commit: str) -> tuple[str, bytes, str] | None:
+async def _without_large_files(desk: _Scratch, mirror: Git, commit: str) -> tuple[str, bytes, str] | None:
     """The sum without what is too large, as a commit and a pack, and what that is; None when nothing is left.
 
     What was handed in before is in it in any case.
     """
-    for heavy in leaving_out(await heaviest(desk.git, desk.first, commit)):
-        await leave_out(desk.git, heavy, desk.index)
+    for heavy in exclusion_steps(await largest_contents(desk.git, desk.first, commit)):
+        await exclude(desk.git, heavy, desk.index)
         light = await _written(desk, [desk.first])
         if light == desk.tree.base:
             return None
         body, why = await _packed(desk, mirror, light)
         if not why:
-            return light, body, some(sorted(name for each in heavy for name in each.names))
+            return light, body, first_names(sorted(name for each in heavy for name in each.names))
         if not isinstance(why, _TooLarge):
             return None
     return None
@@ -202,7 +212,7 @@ async def _leads_to(git: Git, commit: str, earlier: str) -> bool:
     return (await git.run("merge-base", "--is-ancestor", earlier, commit)).ok
 
 
-async def _begin_index(desk: _Desk, parents: Sequence[str]) -> None:
+async def _begin_index(desk: _Scratch, parents: Sequence[str]) -> None:
     """An index with all that git knows in the copy, ignored or not; the agent's own may hide things.
 
     Which contents they have does not matter here: those of the files come into it next.
@@ -214,16 +224,16 @@ async def _begin_index(desk: _Desk, parents: Sequence[str]) -> None:
     if not said.ok:
         said = await git.run("read-tree", "--reset", first, index=index)
     if not said.ok:
-        raise trouble(said, f"The work in {desk.tree.path} cannot be committed")
+        raise git_error(said, f"The work in {desk.tree.path} cannot be committed")
     if parents[-1] != first:
-        base = await git.tell("merge-base", first, parents[-1]) or await git.tell("mktree")
+        base = await git.output_line("merge-base", first, parents[-1]) or await git.output_line("mktree")
         await git.run("read-tree", "-i", "-m", "--aggressive", base, first, parents[-1], index=index)
 
 
-async def _packed(desk: _Desk, mirror: Git, commit: str) -> tuple[bytes, UserMistake | None]:
+async def _packed(desk: _Scratch, mirror: Git, commit: str) -> tuple[bytes, UserMistake | None]:
     """The sum as a pack, once it is in the mirror with the branch of the copy at it; why that cannot be."""
     try:
-        body = await packed(desk.git, commit, [desk.tree.base])
+        body = await make_pack(desk.git, commit, [desk.tree.base])
         if body is None:
             return b"", _TooLarge(f"it is larger than {MOST_PACK >> 20} MiB")
         await _brought(desk, mirror, commit, body)
@@ -232,26 +242,26 @@ async def _packed(desk: _Desk, mirror: Git, commit: str) -> tuple[bytes, UserMis
     return body, None
 
 
-async def _brought(desk: _Desk, mirror: Git, commit: str, body: bytes) -> None:
-    if not await is_whole(mirror, commit, [desk.tree.base]):
-        await unpacked(mirror, body)
-        if not await is_whole(mirror, commit, [desk.tree.base]):
+async def _brought(desk: _Scratch, mirror: Git, commit: str, body: bytes) -> None:
+    if not await is_complete(mirror, commit, [desk.tree.base]):
+        await read_pack(mirror, body)
+        if not await is_complete(mirror, commit, [desk.tree.base]):
             raise UserMistake("it is not all there")
-    said = await mirror.patiently("update-ref", f"refs/heads/{desk.tree.branch}", commit)
+    said = await mirror.run_uninterrupted("update-ref", f"refs/heads/{desk.tree.branch}", commit)
     if not said.ok:
-        raise trouble(said, f"The branch {desk.tree.branch} cannot be written")
+        raise git_error(said, f"The branch {desk.tree.branch} cannot be written")
     with suppress(OSError):  # only git's own memory of what it has seen
         shutil.copy2(desk.index, desk.tree.git_dir / "index")
 
 
-async def _told(desk: _Desk, commit: str) -> Work:
+async def _told(desk: _Scratch, commit: str) -> WorktreeResult:
     base = desk.tree.base
     files, more = await changed_files(desk.git, base, commit)
     diff = await diff_text(desk.git, base, commit)
-    return Work(True, commit, diff, tuple(change for _, change in files), more)
+    return WorktreeResult(True, commit, diff, tuple(change for _, change in files), more)
 
 
-async def _others(desk: _Desk, taken: Taken, commit: str) -> list[str]:
+async def _others(desk: _Scratch, taken: CopyContents, commit: str) -> list[str]:
     """Branches, tags and stashes with commits that are not in the sum."""
     wanted = [*{*taken.refs.values()} - {commit, desk.tree.base, desk.first, taken.head}]
     if not wanted:
@@ -263,11 +273,11 @@ async def _others(desk: _Desk, taken: Taken, commit: str) -> list[str]:
     return [name for name, each in taken.refs.items() if not await _leads_to(desk.git, commit, each)]
 
 
-async def _removed(desk: _Desk, mirror: Git) -> Work:
+async def _removed(desk: _Scratch, mirror: Git) -> WorktreeResult:
     """Remove a copy in which nothing was done."""
     try:
-        await asyncio.to_thread(give_back, desk.tree)
+        await asyncio.to_thread(remove_repository, desk.tree)
     except (OSError, RecursionError) as error:
         note = f"it could not be removed: {error}"
-        return Work(True, desk.tree.base, merges="clean", notes=(note,))
-    return await remove_unused(mirror.at(desk.tree.git_dir, desk.tree.path), desk.tree)
+        return WorktreeResult(True, desk.tree.base, merges="clean", notes=(note,))
+    return await remove_unused(mirror.for_checkout(desk.tree.git_dir, desk.tree.path), desk.tree)

@@ -1,4 +1,5 @@
-"""worktrees: a checkout of its own for an agent, and what became of it.
+"""Git worktrees: a checkout of its own for an agent, and what became of it.
 
-`making` is the way in, `work` the way out, `leftovers` what is still there; `git` runs nothing of theirs.
+`create` is the way in, `agent_work` the way out, `leftovers` what is still there; `git` runs no
+program that a repository names.
 """

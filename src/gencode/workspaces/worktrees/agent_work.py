@@ -1,4 +1,4 @@
-"""worktrees: what an agent did in one, written down as a commit so that it cannot be lost."""
+"""Commits what an agent did in its worktree, so that it cannot be lost; removes an unchanged worktree."""
 
 import asyncio
 import os
@@ -17,20 +17,20 @@ from msgspec.structs import replace
 from gencode.core.changes import ChangedFile
 from gencode.core.errors import UserMistake
 from gencode.workspaces.worktrees.compare_commits import (
-    Preview,
+    MergePreview,
     changed_files,
     diff_text,
-    dirty_files,
-    in_the_way,
     is_merged,
-    preview,
+    operation_in_progress,
+    overlapping_changes,
+    preview_merge,
     staged_files,
-    under_way,
+    uncommitted_changes,
     with_open_changes,
 )
-from gencode.workspaces.worktrees.create import GITLINK, MOST_ENTRIES, shown, sweep
-from gencode.workspaces.worktrees.git import Git, quiet_git, trouble
-from gencode.workspaces.worktrees.worktree import Worktree, made_from, retire_record, turn
+from gencode.workspaces.worktrees.create import GITLINK, MOST_ENTRIES, printable, remove_half_made
+from gencode.workspaces.worktrees.git import Git, git_error, safe_git
+from gencode.workspaces.worktrees.worktree import Worktree, derived_worktrees, folder_lock, retire_record
 
 ADD_SECONDS = 300.0
 IN_WORKTREE = "in the worktree only"
@@ -44,7 +44,7 @@ _SPARSE = "sparse-checkout"
 _UNDER_WAY = ("MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD", "BISECT_LOG", "rebase-merge", "rebase-apply")
 
 
-class Work(Struct, frozen=True):
+class WorktreeResult(Struct, frozen=True):
     """What came of a worktree. `kept` is False when nothing was changed and it was removed.
 
     `merges` says what a merge into the checkout it came from would give now, `conflicts` the paths that both
@@ -70,7 +70,7 @@ class Work(Struct, frozen=True):
     """Why that checkout begins no merge at all now."""
 
 
-class _Taken(Struct, frozen=True):
+class _Commit(Struct, frozen=True):
     """The commit that holds everything, and what could not be put into it."""
 
     commit: str
@@ -78,36 +78,40 @@ class _Taken(Struct, frozen=True):
     ignored: tuple[str, ...] = ()
 
 
-async def result(worktree: Worktree) -> Work:
+async def commit_work(worktree: Worktree) -> WorktreeResult:
     """Commit what its agent left, and tell what it did. An untouched worktree is removed with its branch.
 
     Anything else is never deleted. UserMistake when git cannot be used there; all is left as it is then.
     """
     if not worktree.git_dir.is_dir() or not worktree.path.is_dir():
-        return Work(True, notes=(f"{worktree.path} or its repository is gone; nothing can be told about it",))
-    git = (await quiet_git(worktree.path, worktree.path, worktree.git_dir)).at(
+        return WorktreeResult(
+            True, notes=(f"{worktree.path} or its repository is gone; its work is unknown",)
+        )
+    git = (await safe_git(worktree.path, worktree.path, worktree.git_dir)).for_checkout(
         worktree.git_dir, worktree.path
     )
     taken = await _committed(git, worktree)
     notes = (*taken.notes, *taken.ignored)
     if taken.commit != worktree.base:
-        return await _told(git, worktree, replace(taken, notes=notes))
+        return await _described(git, worktree, replace(taken, notes=notes))
     notes += tuple(_reasons_to_keep(worktree))
     if not notes:
         return await remove_unused(git, worktree)
-    return Work(True, taken.commit, merges="clean", notes=(*notes, f"it is kept: {worktree.path}"))
+    return WorktreeResult(True, taken.commit, merges="clean", notes=(*notes, f"it is kept: {worktree.path}"))
 
 
-async def merged(worktree: Worktree) -> bool:
+async def is_work_merged(worktree: Worktree) -> bool:
     """Whether the work is in the checkout it came from, with nothing left in the worktree."""
     if not worktree.git_dir.is_dir() or not worktree.path.is_dir():
         return False
-    git = (await quiet_git(worktree.path, worktree.path, worktree.git_dir)).at(
+    git = (await safe_git(worktree.path, worktree.path, worktree.git_dir)).for_checkout(
         worktree.git_dir, worktree.path
     )
-    dirty = await dirty_files(git)
-    tip = await git.tell("rev-parse", "--verify", "--quiet", "HEAD^{commit}")
-    ours = await git.at(worktree.main_dir, worktree.path).tell("rev-parse", "--verify", "HEAD^{commit}")
+    dirty = await uncommitted_changes(git)
+    tip = await git.output_line("rev-parse", "--verify", "--quiet", "HEAD^{commit}")
+    ours = await git.for_checkout(worktree.main_dir, worktree.path).output_line(
+        "rev-parse", "--verify", "HEAD^{commit}"
+    )
     if not (tip and ours) or not dirty.known or dirty.files or dirty.folders:
         return False
     return await is_merged(git, ours, tip)
@@ -115,51 +119,53 @@ async def merged(worktree: Worktree) -> bool:
 
 async def _main(worktree: Worktree) -> Git:
     """Git for the checkout it came from, which may have settings that the worktree does not have."""
-    git = await quiet_git(worktree.repository, worktree.repository, worktree.main_dir)
-    return git.at(worktree.main_dir, worktree.repository)
+    git = await safe_git(worktree.repository, worktree.repository, worktree.main_dir)
+    return git.for_checkout(worktree.main_dir, worktree.repository)
 
 
-async def _told(git: Git, worktree: Worktree, taken: _Taken) -> Work:
+async def _described(git: Git, worktree: Worktree, taken: _Commit) -> WorktreeResult:
     files, more = await changed_files(git, worktree.base, taken.commit)
     diff = await diff_text(git, worktree.base, taken.commit)
-    known = Work(True, taken.commit, diff, tuple(change for _, change in files), more)
+    known = WorktreeResult(True, taken.commit, diff, tuple(change for _, change in files), more)
     there = worktree.repository.is_dir() and worktree.main_dir.is_dir()
     main = await _main(worktree) if there else None
-    ours = await main.tell("rev-parse", "--verify", "--quiet", "HEAD^{commit}") if main else ""
+    ours = await main.output_line("rev-parse", "--verify", "--quiet", "HEAD^{commit}") if main else ""
     if main is None or not ours:
         notes = (*taken.notes, f"the checkout {worktree.repository} it came from is gone")
         return replace(known, notes=notes, how=(f"git -C {shlex.quote(str(worktree.path))} log",))
     if await is_merged(git, ours, taken.commit):
         return replace(known, merges="clean", notes=taken.notes, merged=True)
-    if blocked := await under_way(main, worktree.main_dir):
+    if blocked := await operation_in_progress(main, worktree.main_dir):
         told = f"{worktree.repository} {blocked}"
-        return replace(known, how=_how(worktree), notes=taken.notes, blocked=told)
-    dirty = await dirty_files(main)
-    found = await preview(git, ours, taken.commit)
-    overlaps = await in_the_way(main, ours, taken.commit, found, dirty)
+        return replace(known, how=_merge_commands(worktree), notes=taken.notes, blocked=told)
+    dirty = await uncommitted_changes(main)
+    found = await preview_merge(git, ours, taken.commit)
+    overlaps = await overlapping_changes(main, ours, taken.commit, found, dirty)
     if not (await git.run("merge-base", "--is-ancestor", ours, taken.commit)).ok:
         overlaps += sorted(await staged_files(main, ours) - {*overlaps})
     notes = list(taken.notes)
     against = await with_open_changes(main, ours, overlaps) if overlaps else ours
     if overlaps:
-        found = await preview(git, against, taken.commit) if against else Preview("unknown")
+        found = await preview_merge(git, against, taken.commit) if against else MergePreview("unknown")
         where = f"changed and not committed in {worktree.repository}"
-        notes.append(f"{where}, so commit or stash first: {some(overlaps)}")
+        notes.append(f"{where}, so commit or stash first: {first_names(overlaps)}")
     if not dirty.known:
         notes.append(f"whether {worktree.repository} has uncommitted changes could not be seen")
     return replace(
         known,
         merges=found.state,
-        conflicts=tuple(map(shown, _as_merged(found.conflicts, against, taken.commit, worktree.branch))),
-        overlaps=tuple(map(shown, overlaps)),
-        how=_how(worktree),
+        conflicts=tuple(map(printable, _as_merged(found.conflicts, against, taken.commit, worktree.branch))),
+        overlaps=tuple(map(printable, overlaps)),
+        how=_merge_commands(worktree),
         notes=tuple(notes),
     )
 
 
-def _how(worktree: Worktree) -> tuple[str, ...]:
+def _merge_commands(worktree: Worktree) -> tuple[str, ...]:
     there, branch = shlex.quote(str(worktree.repository)), worktree.branch
-    patch = patching(str(worktree.repository), worktree.first if worktree.mixed else worktree.base, branch)
+    patch = patch_command(
+        str(worktree.repository), worktree.first if worktree.mixed else worktree.base, branch
+    )
     if worktree.mixed:  # a merge would commit what a person has not committed
         return (patch,)
     if worktree.after:  # a patch would be without the work that it began with
@@ -167,7 +173,7 @@ def _how(worktree: Worktree) -> tuple[str, ...]:
     return (f"git -C {there} merge {branch}", patch)
 
 
-def patching(repository: str, first: str, branch: str) -> str:
+def patch_command(repository: str, first: str, branch: str) -> str:
     """The command that brings what is on a branch since a commit into the files, and commits nothing."""
     there = shlex.quote(repository)
     return f"git -C {there} diff --binary {first[:12]} {branch} | git -C {there} apply --3way"
@@ -181,7 +187,7 @@ def _as_merged(conflicts: Iterable[bytes], ours: str, theirs: str, branch: str) 
         yield path.removesuffix(side) + sides.get(side, b"")
 
 
-async def _committed(git: Git, worktree: Worktree) -> _Taken:
+async def _committed(git: Git, worktree: Worktree) -> _Commit:
     """Everything that is in the worktree as a commit on its branch; the base itself if that is nothing."""
     index = worktree.git_dir / "gencode-index.new"
     lock = worktree.git_dir / "gencode-index.new.lock"
@@ -197,38 +203,40 @@ async def _committed(git: Git, worktree: Worktree) -> _Taken:
         lock.unlink(missing_ok=True)
 
 
-async def _taken(git: Git, worktree: Worktree, index: Path) -> _Taken:
+async def _taken(git: Git, worktree: Worktree, index: Path) -> _Commit:
     """Everything that is in the worktree as a commit, which is on no branch yet."""
-    head = await git.tell("rev-parse", "--verify", "--quiet", "HEAD^{commit}") or worktree.base
+    head = await git.output_line("rev-parse", "--verify", "--quiet", "HEAD^{commit}") or worktree.base
     await begin_index(git, worktree, head, index)
     notes = await add_all(git, worktree.path, str(index))
     ignored = await ignored_files(git, str(index))
     tree = await git.run("write-tree", index=str(index))
     if not tree.ok:
-        raise trouble(tree, f"The work in {worktree.path} cannot be committed")
+        raise git_error(tree, f"The work in {worktree.path} cannot be committed")
     commit = head
-    if tree.line != await git.tell("rev-parse", "--verify", f"{head}^{{tree}}"):
+    if tree.line != await git.output_line("rev-parse", "--verify", f"{head}^{{tree}}"):
         message = f"Work of an agent in {worktree.name}"
         made = await git.run("commit-tree", "--no-gpg-sign", tree.line, "-p", head, "-m", message)
         if not made.ok:
-            raise trouble(made, f"The work in {worktree.path} cannot be committed")
+            raise git_error(made, f"The work in {worktree.path} cannot be committed")
         commit = made.line
-    return _Taken(commit, tuple(notes), tuple(ignored))
+    return _Commit(commit, tuple(notes), tuple(ignored))
 
 
-async def state_of(worktree: Worktree) -> str:
+async def snapshot_commit(worktree: Worktree) -> str:
     """What a worktree holds now as a commit, without a change to it or its branch; "" where none is left."""
     there = worktree.path.is_dir() and worktree.git_dir.is_dir()
     if there:
-        git = await quiet_git(worktree.path, worktree.path, worktree.git_dir)
+        git = await safe_git(worktree.path, worktree.path, worktree.git_dir)
         with TemporaryDirectory(prefix="gencode-") as folder:
-            inside = git.at(worktree.git_dir, worktree.path)
+            inside = git.for_checkout(worktree.git_dir, worktree.path)
             return (await _taken(inside, worktree, Path(folder, "index"))).commit
     if not worktree.common_dir.is_dir():
         return ""
-    git = await quiet_git(worktree.common_dir, worktree.common_dir, worktree.common_dir)
-    git = git.at(worktree.common_dir, worktree.common_dir)
-    return await git.tell("rev-parse", "--verify", "--quiet", f"refs/heads/{worktree.branch}^{{commit}}")
+    git = await safe_git(worktree.common_dir, worktree.common_dir, worktree.common_dir)
+    git = git.for_checkout(worktree.common_dir, worktree.common_dir)
+    return await git.output_line(
+        "rev-parse", "--verify", "--quiet", f"refs/heads/{worktree.branch}^{{commit}}"
+    )
 
 
 async def begin_index(git: Git, worktree: Worktree, head: str, index: Path) -> None:
@@ -242,7 +250,7 @@ async def begin_index(git: Git, worktree: Worktree, head: str, index: Path) -> N
     if not said.ok:
         said = await git.run("read-tree", "--reset", head, index=str(index))
     if not said.ok:
-        raise trouble(said, f"The work in {worktree.path} cannot be committed")
+        raise git_error(said, f"The work in {worktree.path} cannot be committed")
 
 
 async def submodules_of(git: Git, index: str = "") -> list[bytes]:
@@ -259,15 +267,15 @@ async def add_all(git: Git, folder: Path, index: str, where: str = IN_WORKTREE) 
     modules = await submodules_of(git, index)
     fresh = await git.run("ls-files", "--others", "--exclude-standard", "-z", index=index)
     if not fresh.ok:
-        raise trouble(fresh, f"The new files in {folder} cannot be seen")
+        raise git_error(fresh, f"The new files in {folder} cannot be seen")
     nested = [name.rstrip(b"/") for name in fresh.names if name.endswith(b"/")]
     large = [name for name in fresh.names if _size(folder, name) > LARGEST_NEW_FILE]
     if filled := [name for name in modules if is_filled(folder, name)]:
-        notes.append(f"what is in submodules stays {where}: {some(filled)}")
+        notes.append(f"what is in submodules stays {where}: {first_names(filled)}")
     if nested:
-        notes.append(f"repositories made inside stay {where}: {some(nested)}")
+        notes.append(f"repositories made inside stay {where}: {first_names(nested)}")
     if large:
-        notes.append(f"too large for a commit, {where}: {some(large)}")
+        notes.append(f"too large for a commit, {where}: {first_names(large)}")
     # A pattern that leaves out is the only way to keep git from looking into another repository.
     words = [b":/", *(b":(top,exclude,literal)" + name for name in (*modules, *nested, *large))]
     asked = ("--ignore-errors", "--pathspec-from-file=-", "--pathspec-file-nul")
@@ -287,22 +295,22 @@ async def _on_branch(git: Git, worktree: Worktree, commit: str) -> list[str]:
     """Let the branch point at the commit and the worktree at the branch; no commit of a branch is dropped."""
     ref = f"refs/heads/{worktree.branch}"
     notes: list[str] = []
-    tip = await git.tell("rev-parse", "--verify", "--quiet", f"{ref}^{{commit}}")
+    tip = await git.output_line("rev-parse", "--verify", "--quiet", f"{ref}^{{commit}}")
     if tip and tip != commit and not (await git.run("merge-base", "--is-ancestor", tip, commit)).ok:
         spare = f"{ref}-earlier-{tip[:8]}"
         await _moved(git, spare, tip, "")
         notes.append(f"commits that are not in the last state are on {spare.removeprefix('refs/heads/')}")
     if tip != commit:
         await _moved(git, ref, commit, tip)
-    if await git.tell("symbolic-ref", "--quiet", "HEAD") != ref:
-        await git.patiently("symbolic-ref", "HEAD", ref)
+    if await git.output_line("symbolic-ref", "--quiet", "HEAD") != ref:
+        await git.run_uninterrupted("symbolic-ref", "HEAD", ref)
     return notes
 
 
 async def _moved(git: Git, ref: str, commit: str, before: str) -> None:
-    said = await git.patiently("update-ref", ref, commit, *([before] if before else []))
+    said = await git.run_uninterrupted("update-ref", ref, commit, *([before] if before else []))
     if not said.ok:
-        raise trouble(said, f"The branch {ref.removeprefix('refs/heads/')} cannot be written")
+        raise git_error(said, f"The branch {ref.removeprefix('refs/heads/')} cannot be written")
 
 
 def _reasons_to_keep(worktree: Worktree) -> Iterator[str]:
@@ -310,20 +318,20 @@ def _reasons_to_keep(worktree: Worktree) -> Iterator[str]:
     under_way = [name for name in _UNDER_WAY if (worktree.git_dir / name).exists()]
     if under_way:
         yield f"git was in the middle of something: {', '.join(under_way)}"
-    if others := made_from(worktree.path):
+    if others := derived_worktrees(worktree.path):
         yield f"others were made from it: {', '.join(map(str, others[:_SHOWN]))}"
     try:
-        commits = noted_commits(worktree)
+        commits = visited_commits(worktree)
     except OSError:
         yield "its history cannot be read"
         return
     if commits - {worktree.base}:
         yield "there were commits that are in no branch; see git reflog in it"
-    if is_astray(worktree):
+    if is_redirected(worktree):
         yield "its .git was changed"
 
 
-def is_astray(worktree: Worktree) -> bool:
+def is_redirected(worktree: Worktree) -> bool:
     """Whether what lies in a worktree as its `.git` does not lead to what git knows of it."""
     try:
         pointer = (worktree.path / ".git").read_bytes()
@@ -332,7 +340,7 @@ def is_astray(worktree: Worktree) -> bool:
     return worktree.path / os.fsdecode(pointer.strip().removeprefix(b"gitdir: ")) != worktree.git_dir
 
 
-def noted_commits(worktree: Worktree) -> set[str]:
+def visited_commits(worktree: Worktree) -> set[str]:
     """Every commit that a worktree has been at; OSError where that cannot be read."""
     history = (worktree.git_dir / "logs" / "HEAD").read_bytes().splitlines()
     words = {word for line in history for word in line.split(b" ", 2)[:2]}
@@ -346,29 +354,31 @@ async def ignored_files(git: Git, index: str, where: str = IN_WORKTREE) -> list[
         return [f"ignored by git, {where}, if there is anything: that could not be seen"]
     own = [name for name in said.names if _CACHES.isdisjoint(os.fsdecode(name).split("/"))]
     many = " at least" if said.cut else ""
-    return [f"ignored by git, {where}{many}: {some(own)}"] if own or said.cut else []
+    return [f"ignored by git, {where}{many}: {first_names(own)}"] if own or said.cut else []
 
 
-async def remove_unused(git: Git, worktree: Worktree) -> Work:
+async def remove_unused(git: Git, worktree: Worktree) -> WorktreeResult:
     """Remove a worktree in which nothing was done, and its branch."""
     staged = await git.run("diff-index", "--cached", "--quiet", "--ignore-submodules=all", worktree.base)
     if not staged.ok:
-        return Work(
+        return WorktreeResult(
             True, worktree.base, merges="clean", notes=(f"something was staged; kept: {worktree.path}",)
         )
     common = replace(git, folder=worktree.common_dir, where=(f"--git-dir={worktree.common_dir}",))
     try:
-        async with turn(worktree.path.parent) as held:
-            await sweep(common, worktree.common_dir, worktree.path.parent, held)
-            said = await common.patiently("worktree", "remove", "--force", str(worktree.path))
+        async with folder_lock(worktree.path.parent) as held:
+            await remove_half_made(common, worktree.common_dir, worktree.path.parent, held)
+            said = await common.run_uninterrupted("worktree", "remove", "--force", str(worktree.path))
             if not said.ok:
-                note = str(trouble(said, f"{worktree.path} was not changed and could not be removed"))
-                return Work(True, worktree.base, merges="clean", notes=(note,))
-            await common.patiently("update-ref", "-d", f"refs/heads/{worktree.branch}", worktree.base)
+                note = str(git_error(said, f"{worktree.path} was not changed and could not be removed"))
+                return WorktreeResult(True, worktree.base, merges="clean", notes=(note,))
+            await common.run_uninterrupted("update-ref", "-d", f"refs/heads/{worktree.branch}", worktree.base)
         await asyncio.to_thread(retire_record, worktree.path)
     except (OSError, UserMistake) as error:
-        return Work(True, worktree.base, merges="clean", notes=(f"it could not be removed: {error}",))
-    return Work(False, worktree.base, merges="clean", notes=("nothing was changed",))
+        return WorktreeResult(
+            True, worktree.base, merges="clean", notes=(f"it could not be removed: {error}",)
+        )
+    return WorktreeResult(False, worktree.base, merges="clean", notes=("nothing was changed",))
 
 
 def _size(folder: Path, name: bytes) -> int:
@@ -389,6 +399,6 @@ def _below(folder: Path, name: bytes) -> bytes:
     return os.fsencode(folder) + b"/" + name
 
 
-def some(names: list[bytes]) -> str:
-    said = ", ".join(shown(name) for name in names[:_SHOWN])
+def first_names(names: list[bytes]) -> str:
+    said = ", ".join(printable(name) for name in names[:_SHOWN])
     return said if len(names) <= _SHOWN else f"{said} and {len(names) - _SHOWN} more"

@@ -1,4 +1,4 @@
-"""worktrees: what would happen if work were merged now, found out without touching any checkout."""
+"""Compares commits: which files differ, the patch, and what a merge would give. No checkout is touched."""
 
 import os
 from collections.abc import Sequence
@@ -9,8 +9,8 @@ from typing import Literal
 from msgspec import Struct
 
 from gencode.core.changes import ChangedFile, FileStatus
-from gencode.workspaces.worktrees.create import shown
-from gencode.workspaces.worktrees.git import Git, trouble
+from gencode.workspaces.worktrees.create import printable
+from gencode.workspaces.worktrees.git import Git, git_error
 
 _TREE_OF = "^{tree}"
 _CONFLICTS = 1
@@ -28,7 +28,7 @@ _REFUSED = ("MERGE_HEAD", "CHERRY_PICK_HEAD")
 """With these git begins no merge, even where all conflicts are resolved."""
 
 
-class Preview(Struct, frozen=True):
+class MergePreview(Struct, frozen=True):
     """What a merge would give: its tree, or the paths that both sides changed."""
 
     state: Literal["clean", "conflicts", "unknown"]
@@ -38,7 +38,7 @@ class Preview(Struct, frozen=True):
     """The tree that git would leave in the files where there are conflicts, if that is known."""
 
 
-class Dirty(Struct, frozen=True):
+class UncommittedChanges(Struct, frozen=True):
     """What is changed and not committed in a checkout: files, and folders that git does not know."""
 
     known: bool
@@ -55,28 +55,28 @@ class Dirty(Struct, frozen=True):
         return path in self.files or (path.startswith(self.folders) and _is_anything(there))
 
 
-async def preview(git: Git, ours: str, theirs: str) -> Preview:
+async def preview_merge(git: Git, ours: str, theirs: str) -> MergePreview:
     """Merge two commits in git's store only."""
     said = await git.run("merge-tree", "--write-tree", "-z", "--name-only", "--no-messages", ours, theirs)
     if said.code not in {0, _CONFLICTS} or not said.out:
-        return await preview_of_old_git(git, ours, theirs)
+        return await preview_with_old_git(git, ours, theirs)
     tree, *paths = said.out.removesuffix(b"\0").split(b"\0")
     if said.ok:
-        return Preview("clean", tree=tree.decode())
-    return Preview("conflicts", tuple(sorted({path for path in paths if path})), half=tree.decode())
+        return MergePreview("clean", tree=tree.decode())
+    return MergePreview("conflicts", tuple(sorted({path for path in paths if path})), half=tree.decode())
 
 
-async def preview_of_old_git(git: Git, ours: str, theirs: str) -> Preview:
+async def preview_with_old_git(git: Git, ours: str, theirs: str) -> MergePreview:
     """The same for a git before 2.38: three trees in an index for the moment, contents merged one by one."""
-    base = await git.tell("merge-base", ours, theirs)
+    base = await git.output_line("merge-base", ours, theirs)
     if not base:
-        return Preview("unknown")
+        return MergePreview("unknown")
     with TemporaryDirectory(prefix="gencode-") as folder:
         index = str(Path(folder, "index"))
         said = await git.run("read-tree", "-i", "-m", "--aggressive", base, ours, theirs, index=index)
         unmerged = await git.run("ls-files", "--unmerged", "-z", index=index)
         if not said.ok or not unmerged.ok:
-            return Preview("unknown")
+            return MergePreview("unknown")
         stages: dict[bytes, dict[bytes, bytes]] = {}
         for entry in unmerged.names:
             described, _, path = entry.partition(b"\t")
@@ -84,12 +84,14 @@ async def preview_of_old_git(git: Git, ours: str, theirs: str) -> Preview:
             stages.setdefault(path, {})[stage] = mode + b" " + blob
         conflicts = [path for path, found in stages.items() if not await _merges(git, found, Path(folder))]
         if conflicts:
-            return Preview("conflicts", tuple(sorted(conflicts)))
-        tree = "" if stages else await git.tell("rev-parse", f"{await _tree(git, index)}{_TREE_OF}")
-    return Preview("clean", tree=tree)
+            return MergePreview("conflicts", tuple(sorted(conflicts)))
+        tree = "" if stages else await git.output_line("rev-parse", f"{await _tree(git, index)}{_TREE_OF}")
+    return MergePreview("clean", tree=tree)
 
 
-async def in_the_way(main: Git, ours: str, theirs: str, found: Preview, dirty: Dirty) -> list[bytes]:
+async def overlapping_changes(
+    main: Git, ours: str, theirs: str, found: MergePreview, dirty: UncommittedChanges
+) -> list[bytes]:
     """The files that a merge would write and that are changed in the checkout, or there and unknown to git.
 
     What a merge writes need not be what was changed: renamed files have two names, and the work of others may
@@ -97,13 +99,20 @@ async def in_the_way(main: Git, ours: str, theirs: str, found: Preview, dirty: D
     """
     old, new = ours, found.tree or found.half
     if not new:
-        old, new = await main.tell("merge-base", ours, theirs) or ours, theirs
+        old, new = await main.output_line("merge-base", ours, theirs) or ours, theirs
     said = await main.run(
-        *("diff-tree", "-r", "-z", "--name-status", "--no-renames", "--end-of-options", old, new),
+        "diff-tree",
+        "-r",
+        "-z",
+        "--name-status",
+        "--no-renames",
+        "--end-of-options",
+        old,
+        new,
         most=_MOST_NAMES,
     )
     if not said.ok:
-        raise trouble(said, f"What a merge into {main.folder} would change cannot be seen")
+        raise git_error(said, f"What a merge into {main.folder} would change cannot be seen")
     written = [*zip(said.names[::2], said.names[1::2], strict=True)]
     unknown = await _unknown(main, [path for status, path in written if status == b"A"])
     return [path for _, path in written if path in unknown or dirty.hinders(path, main.folder)]
@@ -128,17 +137,21 @@ async def with_open_changes(git: Git, ours: str, paths: Sequence[bytes]) -> str:
         index = str(Path(folder, "index"))
         read = await git.run("read-tree", ours, index=index)
         added = await git.run(
-            *("add", "--all", "--force", "--pathspec-from-file=-", "--pathspec-file-nul"),
+            "add",
+            "--all",
+            "--force",
+            "--pathspec-from-file=-",
+            "--pathspec-file-nul",
             stdin=words,
             index=index,
         )
         if not read.ok or not added.ok:
             return ""
         tree = await _tree(git, index)
-    return await git.tell("commit-tree", "--no-gpg-sign", tree, "-p", ours, "-m", "open changes")
+    return await git.output_line("commit-tree", "--no-gpg-sign", tree, "-p", ours, "-m", "open changes")
 
 
-async def dirty_files(git: Git, index: str = "") -> Dirty:
+async def uncommitted_changes(git: Git, index: str = "") -> UncommittedChanges:
     """What is not committed in a checkout, by its index or another; its submodules are not looked into."""
     said = await git.run(
         *(
@@ -152,9 +165,9 @@ async def dirty_files(git: Git, index: str = "") -> Dirty:
         index=index,
     )
     if not said.ok:
-        return Dirty(known=False)
+        return UncommittedChanges(known=False)
     paths = [entry[3:] for entry in said.names[:_MOST_DIRTY]]
-    return Dirty(
+    return UncommittedChanges(
         known=True,
         files=frozenset(path for path in paths if not path.endswith(b"/")),
         folders=tuple(path for path in paths if path.endswith(b"/")),
@@ -167,7 +180,7 @@ async def staged_files(git: Git, ours: str) -> set[bytes]:
     return {*(await git.run("diff-index", "--cached", "--name-only", "-z", "--no-renames", ours)).names}
 
 
-async def under_way(git: Git, git_dir: Path) -> str:
+async def operation_in_progress(git: Git, git_dir: Path) -> str:
     """Why a checkout begins no merge at all, whatever is merged; mostly nothing."""
     unmerged = (await git.run("ls-files", "--unmerged", "-z")).names
     if not unmerged and not any(_is_there(git_dir / name) for name in _REFUSED):
@@ -204,8 +217,10 @@ async def is_merged(git: Git, ours: str, theirs: str) -> bool:
     """Whether everything of a commit is in another: it is an ancestor, or merging it would change nothing."""
     if (await git.run("merge-base", "--is-ancestor", theirs, ours)).ok:
         return True
-    found = await preview(git, ours, theirs)
-    return bool(found.tree) and found.tree == await git.tell("rev-parse", "--verify", f"{ours}{_TREE_OF}")
+    found = await preview_merge(git, ours, theirs)
+    return bool(found.tree) and found.tree == await git.output_line(
+        "rev-parse", "--verify", f"{ours}{_TREE_OF}"
+    )
 
 
 async def _tree(git: Git, index: str) -> str:
@@ -233,8 +248,14 @@ MOST_FILES = 500
 MOST_DIFF = 100_000
 _MOST_BYTES = 32 << 20
 _PLAINLY = (
-    *("--no-ext-diff", "--no-textconv", "--no-color", "--submodule=short", "--ignore-submodules=none"),
-    *("-r", "--find-renames", "--end-of-options"),
+    "--no-ext-diff",
+    "--no-textconv",
+    "--no-color",
+    "--submodule=short",
+    "--ignore-submodules=none",
+    "-r",
+    "--find-renames",
+    "--end-of-options",
 )
 
 _STATUS: dict[bytes, FileStatus] = {b"A": "added", b"D": "deleted", b"R": "renamed", b"T": "other kind"}
@@ -244,7 +265,7 @@ async def changed_files(git: Git, old: str, new: str) -> tuple[list[tuple[bytes,
     """The files that differ with their real names, and how many more there are than are told."""
     said = await git.run("diff-tree", "--raw", "--numstat", "-z", *_PLAINLY, old, new, most=_MOST_BYTES)
     if not said.ok:
-        raise trouble(said, "The changed files cannot be listed")
+        raise git_error(said, "The changed files cannot be listed")
     words = iter(said.out.split(b"\0"))
     statuses: dict[bytes, bytes] = {}
     found: list[tuple[bytes, ChangedFile]] = []
@@ -257,7 +278,9 @@ async def changed_files(git: Git, old: str, new: str) -> tuple[list[tuple[bytes,
             was = b"" if path else next(words)
             path = path or next(words)
             status = _STATUS.get(statuses.get(path, b""), "changed")
-            found.append((path, ChangedFile(shown(path), status, _count(added), _count(removed), shown(was))))
+            found.append(
+                (path, ChangedFile(printable(path), status, _count(added), _count(removed), printable(was)))
+            )
     return found[:MOST_FILES], max(len(found) - MOST_FILES, 0)
 
 
@@ -266,7 +289,7 @@ async def diff_text(git: Git, old: str, new: str) -> str:
     prefixes = ("--src-prefix=a/", "--dst-prefix=b/")
     said = await git.run("diff-tree", "-p", "-U3", *prefixes, *_PLAINLY, old, new, most=MOST_DIFF)
     if not said.ok and not said.cut:
-        raise trouble(said, "The difference cannot be shown")
+        raise git_error(said, "The difference cannot be shown")
     if not said.cut:
         return said.out.decode(errors="replace")
     whole = said.out[: said.out.rfind(b"\n") + 1]

@@ -1,4 +1,9 @@
-"""worktrees: how one is made. What cannot be made whole is taken back."""
+"""Creates git worktrees. What cannot be made whole is taken back.
+
+It also removes what a git that was killed while adding a worktree has left, for git stumbles over it: it
+fetches nothing any more, and may add no other worktree. Only whoever holds the lock of a folder does so, for
+then nobody else is adding one there.
+"""
 
 import asyncio
 import os
@@ -13,15 +18,15 @@ from msgspec.structs import replace
 
 from gencode.core.errors import UserMistake
 from gencode.core.spec import Workspace
-from gencode.workspaces.worktrees.git import Git, quiet_git, trouble, unbroken
+from gencode.workspaces.worktrees.git import Git, git_error, run_to_end, safe_git
 from gencode.workspaces.worktrees.worktree import (
     BRANCHES,
     Worktree,
     checked_name,
-    made_folder,
-    recorded,
+    folder_lock,
+    private_folder,
+    read_record,
     repository_folder,
-    turn,
     write_record,
 )
 
@@ -34,7 +39,7 @@ MOST_ENTRIES = 64 << 20
 _WHOSE = ("rev-parse", "--absolute-git-dir")
 
 
-class Source(Struct, frozen=True):
+class WorktreeSource(Struct, frozen=True):
     """The checkout that a worktree is made from, or the mirror of one that is `away`.
 
     The branch begins at `start`, which is `base` where nothing is said. The rest is noted with the worktree.
@@ -63,16 +68,16 @@ class Source(Struct, frozen=True):
         return self.main_dir.parents[1] if linked else self.main_dir
 
 
-async def make(workspace: Workspace, home: Path, name: str) -> Worktree:
+async def create_worktree(workspace: Workspace, home: Path, name: str) -> Worktree:
     """A worktree of the repository around `workspace.cwd` as it is at HEAD, on a branch of its own.
 
     UserMistake, and nothing left behind, where there is no repository or none can be made.
     """
     checked_name(name)
-    return await make_of(await source_of(workspace.cwd), workspace, home, name)
+    return await create_from(await find_source(workspace.cwd), workspace, home, name)
 
 
-async def make_of(source: Source, workspace: Workspace, home: Path, name: str) -> Worktree:
+async def create_from(source: WorktreeSource, workspace: Workspace, home: Path, name: str) -> Worktree:
     """The same for a source that is known."""
     folder = repository_folder(home, source.top)
     path = folder / checked_name(name)
@@ -80,44 +85,57 @@ async def make_of(source: Source, workspace: Workspace, home: Path, name: str) -
     git_dirs: list[Path] = []
     whole = False
     try:
-        with made_folder(folder):
-            await unbroken(_in_turn(source, path, git_dirs))
+        with private_folder(folder):
+            await run_to_end(_in_turn(source, path, git_dirs))
         branch, git_dir = BRANCHES + name, git_dirs[0]
-        dirs = (git_dir, source.main_dir, source.away)
-        above = recorded(source.top)
+        above = read_record(source.top)
         origin = source.origin or (above.first if above is not None and not source.away else "")
-        told = (source.begun, source.after, origin, source.mixed, source.holds)
-        begun = Worktree(path, source.top, source.base, branch, workspace, (), *dirs, *told)
+        begun = Worktree(
+            path=path,
+            repository=source.top,
+            base=source.base,
+            branch=branch,
+            workspace=workspace,
+            notes=(),
+            git_dir=git_dir,
+            main_dir=source.main_dir,
+            away=source.away,
+            begun=source.begun,
+            after=source.after,
+            origin=origin,
+            mixed=source.mixed,
+            holds=source.holds,
+        )
         finished = await _filled(begun, source, workspace)
-        with made_folder(folder):
+        with private_folder(folder):
             write_record(finished)
         whole = True
         return finished
     finally:
         if git_dirs and not whole:
-            await unbroken(_undone(source, path, folder))
+            await run_to_end(_undo(source, path, folder))
 
 
-async def source_of(cwd: Path) -> Source:
+async def find_source(cwd: Path) -> WorktreeSource:
     """The checkout around a folder; UserMistake where there is none, or none with a commit."""
     cwd = _real(cwd)
     none = f"{cwd} is not in a git repository, so there is nothing to make a worktree of"
-    git = await quiet_git(cwd, _repository_around(cwd))
+    git = await safe_git(cwd, _repository_around(cwd))
     inside = await git.run("rev-parse", "--is-inside-work-tree")
     if not inside.ok and ("not a git repository" in inside.error):
-        raise UserMistake(f"{none}; run git init there and commit, or leave the isolation away.")
+        raise UserMistake(f"{none}; run git init there and commit, or run without isolation.")
     if not inside.ok and "bare repository" not in inside.error:
-        raise trouble(inside, f"No worktree can be made of the repository around {cwd}")
+        raise git_error(inside, f"No worktree can be made of the repository around {cwd}")
     if inside.line != "true":
         raise UserMistake(f"{cwd} is in a bare repository or in git's own folder; go to a checkout of it.")
-    top = Path(await git.tell("rev-parse", "--show-toplevel"))
-    main_dir = Path(await git.tell("rev-parse", "--absolute-git-dir"))
+    top = Path(await git.output_line("rev-parse", "--show-toplevel"))
+    main_dir = Path(await git.output_line("rev-parse", "--absolute-git-dir"))
     if not top.is_absolute() or not cwd.is_relative_to(top):
         raise UserMistake(f"{none}: git takes it for a part of {top}.")
-    base = await git.tell("rev-parse", "--verify", "--quiet", "HEAD^{commit}")
+    base = await git.output_line("rev-parse", "--verify", "--quiet", "HEAD^{commit}")
     if not base:
         raise UserMistake(f"The repository {top} has no commit yet; commit something and try again.")
-    return Source(replace(git, folder=top), top, main_dir, base)
+    return WorktreeSource(replace(git, folder=top), top, main_dir, base)
 
 
 def _real(path: Path) -> Path:
@@ -141,22 +159,22 @@ def _must_be_text(*paths: Path) -> None:
             raise UserMistake(f"No worktree can be made: the name {shown} is not UTF-8.") from None
 
 
-async def _in_turn(source: Source, path: Path, git_dirs: list[Path]) -> None:
+async def _in_turn(source: WorktreeSource, path: Path, git_dirs: list[Path]) -> None:
     """Add the worktree; git's folder of it is put where it is seen even if nobody waits any more."""
-    async with turn(path.parent) as held:
-        await sweep(source.git, source.common_dir, path.parent, held)
-        note = begins(path)
+    async with folder_lock(path.parent) as held:
+        await remove_half_made(source.git, source.common_dir, path.parent, held)
+        note = mark_begun(path)
         git_dirs.append(await _added(source, path, held))
         note.unlink(missing_ok=True)
 
 
-async def _added(source: Source, path: Path, held: tuple[int, ...]) -> Path:
+async def _added(source: WorktreeSource, path: Path, held: tuple[int, ...]) -> Path:
     """The branch and an empty worktree on it; git's folder of the worktree."""
     branch, what = BRANCHES + path.name, f"No worktree can be made of {source.top}"
     if _is_taken(path):
         raise UserMistake(f"There already is a worktree at {path}; take another name.")
     nothing = "0" * len(source.base)
-    born = await source.git.patiently("update-ref", f"refs/heads/{branch}", source.first, nothing)
+    born = await source.git.run_uninterrupted("update-ref", f"refs/heads/{branch}", source.first, nothing)
     if "already exists" in born.error:
         raise UserMistake(f"The repository {source.top} already has a branch {branch}; take another name.")
     if "exists; cannot create" in born.error:
@@ -165,29 +183,29 @@ async def _added(source: Source, path: Path, held: tuple[int, ...]) -> Path:
             f"{what}: it has a branch {BRANCHES[:-1]}, so there can be none called {branch}. {way}"
         )
     if not born.ok:
-        raise trouble(born, what)
+        raise git_error(born, what)
     done = False
     try:
         adding = replace(source.git, held=held)
-        said = await adding.patiently("worktree", "add", "--no-checkout", str(path), branch)
+        said = await adding.run_uninterrupted("worktree", "add", "--no-checkout", str(path), branch)
         if not said.ok:
-            raise trouble(said, what, path.parent)
-        git_dir = Path(await replace(source.git, folder=path, where=()).tell(*_WHOSE))
+            raise git_error(said, what, path.parent)
+        git_dir = Path(await replace(source.git, folder=path, where=()).output_line(*_WHOSE))
         if not git_dir.is_absolute():
             raise UserMistake(f"{what}: it was made and is not there.")
         done = True
         return git_dir
     finally:
         if not done:
-            await _forgotten(source, path)
+            await _forget(source, path)
 
 
-async def _filled(begun: Worktree, source: Source, workspace: Workspace) -> Worktree:
+async def _filled(begun: Worktree, source: WorktreeSource, workspace: Workspace) -> Worktree:
     """The files, the workspace in it, and what a person should know about it."""
-    git = source.git.at(begun.git_dir, begun.path)
+    git = source.git.for_checkout(begun.git_dir, begun.path)
     said = await git.run("reset", "--hard", "--quiet", "--no-recurse-submodules", seconds=CHECKOUT_SECONDS)
     if not said.ok:
-        raise trouble(said, f"The worktree {begun.path} cannot be filled", begun.path)
+        raise git_error(said, f"The worktree {begun.path} cannot be filled", begun.path)
     try:
         shutil.copy2(begun.git_dir / "index", begun.snapshot)
     except OSError as error:
@@ -216,7 +234,7 @@ def _same_place(workspace: Workspace, top: Path, path: Path) -> tuple[Workspace,
     return Workspace(root, cwd, workspace.home, copied, workspace.started), notes
 
 
-async def _left_out(source: Source) -> list[str]:
+async def _left_out(source: WorktreeSource) -> list[str]:
     """What is in the checkout and not in its commit."""
     said = await source.git.run(
         *(
@@ -262,26 +280,26 @@ _NO_FILTER = frozenset({b"unspecified", b"unset", b"set"})
 
 
 def _some(names: list[bytes]) -> str:
-    said = ", ".join(shown(name) for name in names[:_SHOWN])
+    said = ", ".join(printable(name) for name in names[:_SHOWN])
     return said if len(names) <= _SHOWN else f"{said} and {len(names) - _SHOWN} more"
 
 
-def shown(name: bytes) -> str:
+def printable(name: bytes) -> str:
     """A file name of any bytes as one line of plain text."""
     text = name.decode("utf-8", "backslashreplace")
     return text if text.isprintable() else "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
 
 
-async def _undone(source: Source, path: Path, folder: Path) -> None:
+async def _undo(source: WorktreeSource, path: Path, folder: Path) -> None:
     """Take back a worktree that nobody has worked in."""
-    async with turn(folder):
-        await _forgotten(source, path)
+    async with folder_lock(folder):
+        await _forget(source, path)
 
 
-async def _forgotten(source: Source, path: Path) -> None:
-    await source.git.patiently("worktree", "remove", "--force", "--force", str(path))
+async def _forget(source: WorktreeSource, path: Path) -> None:
+    await source.git.run_uninterrupted("worktree", "remove", "--force", "--force", str(path))
     await asyncio.to_thread(shutil.rmtree, path, ignore_errors=True)
-    await source.git.patiently("update-ref", "-d", f"refs/heads/{BRANCHES}{path.name}", source.first)
+    await source.git.run_uninterrupted("update-ref", "-d", f"refs/heads/{BRANCHES}{path.name}", source.first)
 
 
 _ADDING = b"initializing"
@@ -292,7 +310,7 @@ _MOST = 8 << 10
 _PLAIN = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
-async def sweep(git: Git, common: Path, folder: Path, held: tuple[int, ...]) -> None:
+async def remove_half_made(git: Git, common: Path, folder: Path, held: tuple[int, ...]) -> None:
     """Remove what is left half made of worktrees in a folder of ours; work of an agent is in none of them.
 
     Their branches go where another one leads to the same. Without a lock that is `held` nothing is touched:
@@ -300,21 +318,21 @@ async def sweep(git: Git, common: Path, folder: Path, held: tuple[int, ...]) -> 
     """
     begun = _begun(folder) if held else []
     swept: list[str] = []
-    for entry, path in _ours(common / "worktrees", folder) if held else ():
+    for entry, path in _entries_in(common / "worktrees", folder) if held else ():
         with suppress(OSError):
             if _text(entry / "locked") == _ADDING and _is_unused(path, entry):
-                _removed(entry, path)
+                _remove_entry(entry, path)
                 swept.append(BRANCHES + path.name)
             elif _text(entry / "commondir") == b"":  # the machine went down before it was on the disk
                 (entry / "commondir").write_text(_SHARED)
     swept += [BRANCHES + name for name in begun if not _is_there(folder / name)]
     for branch in dict.fromkeys(swept):
-        await _without(git, branch)
+        await _delete_contained_branch(git, branch)
     for name in begun:
         (folder / _BEGUN.format(name)).unlink(missing_ok=True)
 
 
-def begins(path: Path) -> Path:
+def mark_begun(path: Path) -> Path:
     """Note that a worktree is about to be made on this machine; the note goes when it is whole, or swept."""
     note = path.parent / _BEGUN.format(path.name)
     note.touch()
@@ -332,7 +350,7 @@ def _is_there(path: Path) -> bool:
     return os.path.lexists(path)
 
 
-def _ours(entries: Path, folder: Path) -> Iterator[tuple[Path, Path]]:
+def _entries_in(entries: Path, folder: Path) -> Iterator[tuple[Path, Path]]:
     """What git knows about each worktree in a folder. Where it is not said whose it is, git heeds it not."""
     real = Path(os.path.realpath(folder))
     with suppress(OSError):
@@ -341,7 +359,7 @@ def _ours(entries: Path, folder: Path) -> Iterator[tuple[Path, Path]]:
         for found in sorted(os.scandir(entries), key=lambda each: each.name):
             entry = Path(found.path)
             if found.is_dir(follow_symlinks=False) and (said := _text(entry / "gitdir")):
-                path = _led(entry, said).parent
+                path = _resolved(entry, said).parent
                 if path.parent == real and not path.name.startswith("."):
                     yield entry, path
 
@@ -360,11 +378,11 @@ def _is_unused(path: Path, entry: Path) -> bool:
         return not found
     said = _text(path / ".git")
     return said == b"" or (
-        said is not None and _led(path, said.removeprefix(b"gitdir: ")) == Path(os.path.realpath(entry))
+        said is not None and _resolved(path, said.removeprefix(b"gitdir: ")) == Path(os.path.realpath(entry))
     )
 
 
-def _removed(entry: Path, path: Path) -> None:
+def _remove_entry(entry: Path, path: Path) -> None:
     """In an order in which it may be killed at any moment: what is left is swept later, or does no harm.
 
     Git heeds nothing of which it is not said whose it is.
@@ -376,15 +394,15 @@ def _removed(entry: Path, path: Path) -> None:
     shutil.rmtree(entry)
 
 
-async def _without(git: Git, branch: str) -> None:
+async def _delete_contained_branch(git: Git, branch: str) -> None:
     """Delete a branch if another one has all that is on it; git refuses where somebody has it checked out."""
     wanted = ("--count=2", "--format=%(refname)", f"--contains=refs/heads/{branch}")
     said = await git.run("for-each-ref", *wanted)
     if said.ok and len(said.out.splitlines()) > 1:
-        await git.patiently("branch", "--quiet", "-D", "--", branch)
+        await git.run_uninterrupted("branch", "--quiet", "-D", "--", branch)
 
 
-def _led(start: Path, said: bytes) -> Path:
+def _resolved(start: Path, said: bytes) -> Path:
     return Path(os.path.normpath(start / os.fsdecode(said)))
 
 

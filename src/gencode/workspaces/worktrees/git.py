@@ -1,4 +1,4 @@
-"""worktrees: git, run so that nothing of a repository runs with it: no hook, filter, driver, or network.
+"""Runs git so that nothing of a repository runs with it: no hook, filter, driver, or network.
 
 The settings of a call win over every file's. Those that name a program are found by asking git for the names
 of all settings, which starts nothing, and are taken away one by one.
@@ -20,7 +20,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gencode.core.errors import UserMistake
-from gencode.sandbox.processes.environment import Scrub
+from gencode.sandbox.processes.environment import EnvironmentFilter
 
 T = TypeVar("T")
 
@@ -74,7 +74,7 @@ _VARIABLES = {
 }
 
 
-class Said(Struct, frozen=True):
+class GitResult(Struct, frozen=True):
     """What came of a call. `cut`: it said more than was wanted and was ended."""
 
     code: int
@@ -114,12 +114,15 @@ class Git(Struct, frozen=True):
         seconds: float = SECONDS,
         most: int = MOST_BYTES,
         index: str = "",
-    ) -> Said:
+    ) -> GitResult:
         """Run git to its end, which comes after `seconds` or after `most` bytes at the latest."""
         environ = {**self.environ, "GIT_INDEX_FILE": index} if index else self.environ
         try:
             process = await asyncio.create_subprocess_exec(
-                *(self.program, "--no-pager", *self.where, *words),
+                self.program,
+                "--no-pager",
+                *self.where,
+                *words,
                 cwd=self.folder,
                 env=environ,
                 stdin=PIPE if stdin else DEVNULL,
@@ -132,11 +135,11 @@ class Git(Struct, frozen=True):
             raise UserMistake(f"git could not be started: {error.strerror}.") from None
         return await _listen(process, stdin, seconds, most)
 
-    async def patiently(self, *words: str) -> Said:
+    async def run_uninterrupted(self, *words: str) -> GitResult:
         """Run a short call that writes, to its end, and again where another git is in its way."""
-        return await unbroken(self.again(*words))
+        return await run_to_end(self.run_with_retries(*words))
 
-    async def again(self, *words: str, seconds: float = SECONDS) -> Said:
+    async def run_with_retries(self, *words: str, seconds: float = SECONDS) -> GitResult:
         """Run git, and again for some seconds where another git is in its way."""
         said = await self.run(*words, seconds=seconds)
         for number in range(_TRIES):
@@ -146,17 +149,17 @@ class Git(Struct, frozen=True):
             said = await self.run(*words, seconds=seconds)
         return said
 
-    async def tell(self, *words: str) -> str:
+    async def output_line(self, *words: str) -> str:
         """The one line git says, or nothing where it refuses."""
         said = await self.run(*words)
         return said.line if said.ok else ""
 
-    def at(self, git_dir: Path, work_tree: Path) -> "Git":
+    def for_checkout(self, git_dir: Path, work_tree: Path) -> "Git":
         """The same for a checkout that is named and not looked for: what lies in it points nowhere else."""
         return replace(self, folder=work_tree, where=(f"--git-dir={git_dir}", f"--work-tree={work_tree}"))
 
 
-async def unbroken(work: Coroutine[Any, Any, T]) -> T:
+async def run_to_end(work: Coroutine[Any, Any, T]) -> T:
     """Do something to its end even when cancelled meanwhile: a git that is killed leaves locks behind."""
     doing = asyncio.ensure_future(work)
     try:
@@ -166,13 +169,11 @@ async def unbroken(work: Coroutine[Any, Any, T]) -> T:
         raise
 
 
-async def quiet_git(folder: Path, outside: Path, git_dir: Path | None = None) -> Git:
+async def safe_git(folder: Path, outside: Path, git_dir: Path | None = None) -> Git:
     """Git for a repository around a folder. A program that lies below `outside` is not taken for git."""
     program = _find(os.environ, outside)
     if program is None:
-        raise UserMistake(
-            "git is not installed; a worktree needs it. Install git, or leave the isolation away."
-        )
+        raise UserMistake("git is not installed; a worktree needs it. Install git, or run without isolation.")
     where = (f"--git-dir={git_dir}",) if git_dir else ()
     asking = Git(program, _environment({}), folder, where)
     listing = await asking.run("config", "--null", "--name-only", "--show-scope", "--list", "--includes")
@@ -180,7 +181,7 @@ async def quiet_git(folder: Path, outside: Path, git_dir: Path | None = None) ->
     if listing.code == _MISUSED or (listing.ok and b"command" not in scopes):
         raise UserMistake(
             "A worktree needs git 2.31 or newer: one that is older than 2.31 would start programs that a "
-            "repository names. Update git, or leave the isolation away."
+            "repository names. Update git, or run without isolation."
         )
     if listing.code == _CUT:
         raise UserMistake(
@@ -189,31 +190,29 @@ async def quiet_git(folder: Path, outside: Path, git_dir: Path | None = None) ->
     return Git(program, _environment(_without_programs(names)), folder)
 
 
-def is_full(said: Said, place: Path | None = None) -> bool:
+def is_disk_full(said: GitResult, place: Path | None = None) -> bool:
     """Whether git did not do it because the disk is full; `place` is where it wrote."""
     full = any(word in said.error for word in _FULL)
     return full or ("unable to write" in said.error and _has_no_room(place))
 
 
-def trouble(said: Said, what: str, place: Path | None = None) -> UserMistake:
+def git_error(said: GitResult, what: str, place: Path | None = None) -> UserMistake:
     """Why git did not do it, as a sentence; `place` is where it wrote."""
-    if is_full(said, place):
-        return UserMistake(f"{what}: there is no room left on the disk. Free some and try again.")
+    if is_disk_full(said, place):
+        return UserMistake(f"{what}: the disk is full. Free some space and try again.")
     if "dubious ownership" in said.error:
         return UserMistake(
             f"{what}: it belongs to somebody else. If you trust it, add it to git's safe.directory."
         )
     if said.code == _CUT or said.cut:
-        return UserMistake(f"{what}: git took too long or said too much.")
+        return UserMistake(f"{what}: git took too long or printed too much.")
     if half := _HALF.search(said.error):
-        left = f"If none runs, it was killed; then remove the folder {half['half']} in git's own folder"
-        return UserMistake(f"{what}: another git is adding a worktree there. {left}, and try again.")
+        left = f"If none is running, it was killed; then remove the folder {half['half']} in git's own folder"
+        return UserMistake(f"{what}: another git process is adding a worktree there. {left}, and try again.")
     if _BUSY.search(said.error):
-        return UserMistake(
-            f"{what}: another git is at work there and holds a lock. Try again when it has ended."
-        )
+        return UserMistake(f"{what}: another git process holds a lock there. Try again when it has finished.")
     lines = [line for line in said.error.splitlines() if line.startswith(("fatal:", "error:"))]
-    reason = (lines or said.error.splitlines() or ["it ended without a word"])[0]
+    reason = (lines or said.error.splitlines() or ["no reason was given"])[0]
     return UserMistake(f"{what}: git said {reason[:300]!r}.")
 
 
@@ -236,7 +235,10 @@ def _find(environ: Mapping[str, str], outside: Path) -> str | None:
 
 def _environment(more: Mapping[str, str]) -> dict[str, str]:
     """Ours, without keys and without what changes git; hooks are looked for where no file can be."""
-    return {**Scrub().reading(os.environ, Path(os.devnull), {**_SETTINGS, **more}), **_VARIABLES}
+    return {
+        **EnvironmentFilter().read_only(os.environ, Path(os.devnull), {**_SETTINGS, **more}),
+        **_VARIABLES,
+    }
 
 
 def _without_programs(names: set[str]) -> dict[str, str]:
@@ -254,7 +256,7 @@ def _without_programs(names: set[str]) -> dict[str, str]:
     return found
 
 
-async def _listen(process: Process, stdin: bytes, seconds: float, most: int) -> Said:
+async def _listen(process: Process, stdin: bytes, seconds: float, most: int) -> GitResult:
     out, error = bytearray(), bytearray()
     done = False
     try:
@@ -267,13 +269,13 @@ async def _listen(process: Process, stdin: bytes, seconds: float, most: int) -> 
             await process.wait()
             done = True
     except TimeoutError:
-        return Said(_CUT, bytes(out), f"it took longer than {seconds:g} seconds")
+        return GitResult(_CUT, bytes(out), f"it took longer than {seconds:g} s")
     finally:
         if not done:
             await _end(process)
     cut = len(out) > most
     complaint = error.decode(errors="replace") or ("it said too much" if cut else "")
-    return Said(_CUT if cut else process.returncode or 0, bytes(out[:most]), complaint, cut)
+    return GitResult(_CUT if cut else process.returncode or 0, bytes(out[:most]), complaint, cut)
 
 
 async def _feed(process: Process, stdin: bytes) -> None:

@@ -1,4 +1,4 @@
-"""worktrees: one that is still there, and the commands that merge it, save it or remove it."""
+"""Worktrees that are still there, and the commands that merge, save or remove them. It changes nothing."""
 
 import asyncio
 import re
@@ -13,19 +13,25 @@ from gencode.core.errors import UserMistake
 from gencode.workspaces.worktrees.agent_work import (
     begin_index,
     ignored_files,
-    is_astray,
     is_filled,
-    noted_commits,
-    patching,
+    is_redirected,
+    patch_command,
     submodules_of,
+    visited_commits,
 )
-from gencode.workspaces.worktrees.compare_commits import Dirty, dirty_files, is_merged
-from gencode.workspaces.worktrees.create import MOST_ENTRIES, filtered_files, shown
-from gencode.workspaces.worktrees.git import Git, quiet_git
-from gencode.workspaces.worktrees.worktree import BRANCHES, Worktree, all_paths, made_from, recorded
+from gencode.workspaces.worktrees.compare_commits import UncommittedChanges, is_merged, uncommitted_changes
+from gencode.workspaces.worktrees.create import MOST_ENTRIES, filtered_files, printable
+from gencode.workspaces.worktrees.git import Git, safe_git
+from gencode.workspaces.worktrees.worktree import (
+    BRANCHES,
+    Worktree,
+    all_worktrees,
+    derived_worktrees,
+    read_record,
+)
 
 
-class Leftover(Struct, frozen=True, rename="camel"):
+class LeftoverWorktree(Struct, frozen=True, rename="camel"):
     """A worktree that was not removed. `changed` are the files that differ from where it began, None where
     that could not be seen. `merged`: all of it is in the checkout it came from. `gone`: its repository is.
     """
@@ -82,7 +88,7 @@ class Leftover(Struct, frozen=True, rename="camel"):
     """Where nothing is known about it: its making was cut, and nothing is in it but what is in its commit."""
 
     @property
-    def only_there(self) -> str:
+    def unmergeable(self) -> str:
         """What is in it and nowhere else, even when all that can be merged is; mostly nothing."""
         modules = ", ".join(self.submodules) or self.modules
         found = [f"repositories that were made in it: {', '.join(self.inside)}"] * bool(self.inside)
@@ -91,7 +97,7 @@ class Leftover(Struct, frozen=True, rename="camel"):
         return ", ".join(found)
 
     @property
-    def taking_over(self) -> str:
+    def merge_command(self) -> str:
         """The command that merges it, with what is not committed; never what a person has not committed."""
         command, in_worktree = self._taking
         return f"{self._mending}{command}" if in_worktree else command
@@ -120,7 +126,7 @@ class Leftover(Struct, frozen=True, rename="camel"):
         what = f'"$(git -C {path} rev-parse HEAD)"' if reads else self.aside[:12] or self.branch
         merge = f"{there} merge {what}"
         if self.mixed_since:
-            merge = patching(self.repository, self.mixed_since, what)
+            merge = patch_command(self.repository, self.mixed_since, what)
         return f"{before}{merge}", bool(before)
 
     @property
@@ -138,10 +144,10 @@ class Leftover(Struct, frozen=True, rename="camel"):
             clear += f" && mkdir {' '.join(inner)}" if inner else ""
             return f"{' && '.join(look)} (shows what is in it; {needed}: {clear})"
         look = f"git -C {path} ls-files --others --ignored --exclude-standard"
-        return f"{look} (shows them; {needed}: {self.removing})" if self.removing else look
+        return f"{look} (shows them; {needed}: {self.remove_command})" if self.remove_command else look
 
     @property
-    def removing(self) -> str:
+    def remove_command(self) -> str:
         """The command that removes what is merged; it refuses where something was done since.
 
         None where it has to stay.
@@ -158,7 +164,7 @@ class Leftover(Struct, frozen=True, rename="camel"):
         return " && ".join([folder] * self.listed + [branch] * self.branched)
 
     @property
-    def clearing(self) -> str:
+    def cleanup_advice(self) -> str:
         """What to do with one of which nothing is known, or whose repository is gone; it refuses, too."""
         path = shlex.quote(self.path)
         if not self.repository or self.gone:
@@ -183,7 +189,7 @@ _FILTER = re.compile(r"filter\.(?P<name>.+)\.(?:clean|process)", re.IGNORECASE |
 _MODULES = "modules"
 
 
-class OnlyThere(Struct, frozen=True):
+class UnmergeableContents(Struct, frozen=True):
     """As in a leftover: submodules and where git keeps them, and what git ignores."""
 
     submodules: tuple[str, ...] = ()
@@ -195,11 +201,11 @@ class OnlyThere(Struct, frozen=True):
         return bool(self.submodules or self.modules or self.ignored)
 
 
-async def only_there(git: Git, worktree: Worktree, *, ignored: bool) -> OnlyThere:
+async def unmergeable_contents(git: Git, worktree: Worktree, *, ignored: bool) -> UnmergeableContents:
     """What a worktree has in submodules and, if that is asked, among the files that git ignores."""
     filled = [name for name in await submodules_of(git) if is_filled(worktree.path, name)]
-    return OnlyThere(
-        submodules=tuple(map(shown, filled)),
+    return UnmergeableContents(
+        submodules=tuple(map(printable, filled)),
         modules=_kept(worktree.git_dir),
         ignored="; ".join(await ignored_files(git, "")) if ignored else "",
     )
@@ -210,7 +216,7 @@ def _kept(git_dir: Path) -> str:
     return str(git_dir / _MODULES) if (git_dir / _MODULES).is_dir() else ""
 
 
-async def filters_of(git: Git) -> tuple[str, ...]:
+async def used_filters(git: Git) -> tuple[str, ...]:
     """The filters that files in a worktree have, of those that are set up."""
     listing = await git.run("config", "--null", "--name-only", "--list", "--includes")
     found = [_FILTER.fullmatch(name.decode(errors="replace")) for name in listing.names]
@@ -228,26 +234,28 @@ _AT_ONCE = 4
 _MOST_STRAYS = 20
 
 
-async def leftovers(home: Path) -> list[Leftover]:
+async def find_leftovers(home: Path) -> list[LeftoverWorktree]:
     """Every worktree below a home, in order; at most so many as a person would read."""
     few = asyncio.Semaphore(_AT_ONCE)
 
-    async def look(path: Path) -> Leftover | None:
+    async def look(path: Path) -> LeftoverWorktree | None:
         async with few:
-            return await looked_at(path)
+            return await inspect_worktree(path)
 
-    found = await asyncio.gather(*(look(path) for path in all_paths(home)[:MOST]))
+    found = await asyncio.gather(*(look(path) for path in all_worktrees(home)[:MOST]))
     return [each for each in found if each is not None]
 
 
-async def looked_at(path: Path) -> Leftover | None:
+async def inspect_worktree(path: Path) -> LeftoverWorktree | None:
     """What is left at a path; None when that is neither a folder nor a branch."""
-    noted, there = recorded(path), _is_folder(path)
+    noted, there = read_record(path), _is_folder(path)
     if noted is None:
         return await _unknown(path) if there else None
     worktree = _in_what_is_left(noted)
     gone = not worktree.common_dir.is_dir() or not worktree.main_dir.is_dir()
-    unseen = Leftover(str(path), str(worktree.repository), worktree.branch, None, merged=False, gone=gone)
+    unseen = LeftoverWorktree(
+        str(path), str(worktree.repository), worktree.branch, None, merged=False, gone=gone
+    )
     if gone or (worktree.away and not there):
         return unseen if there else None
     try:
@@ -256,16 +264,16 @@ async def looked_at(path: Path) -> Leftover | None:
         return unseen
 
 
-async def _unknown(path: Path) -> Leftover:
+async def _unknown(path: Path) -> LeftoverWorktree:
     """One that is not noted: an agent made it itself, or ours was cut off before it was."""
     git_dir = _pointed_at(path)
     repository = str(git_dir.parents[2]) if git_dir else ""
-    found = Leftover(str(path), repository, "", None, merged=False, gone=False)
+    found = LeftoverWorktree(str(path), repository, "", None, merged=False, gone=False)
     if git_dir is None:
         return found
     try:
-        git = (await quiet_git(path, path, git_dir)).at(git_dir, path)
-        branch = await git.tell("symbolic-ref", "--quiet", "--short", "HEAD")
+        git = (await safe_git(path, path, git_dir)).for_checkout(git_dir, path)
+        branch = await git.output_line("symbolic-ref", "--quiet", "--short", "HEAD")
         on_any = await git.run("for-each-ref", "--count=1", "--contains=HEAD")
         half = branch == BRANCHES + path.name and await _is_half(git)
         ignored = "; ".join(await ignored_files(git, ""))
@@ -278,11 +286,11 @@ async def _unknown(path: Path) -> Leftover:
 
 async def _is_half(git: Git) -> bool:
     """Whether git takes files for changed that were only not written yet, and there is nothing else."""
-    own = await dirty_files(git)
+    own = await uncommitted_changes(git)
     with TemporaryDirectory(prefix="gencode-") as folder:
         index = str(Path(folder, "index"))
         read = await git.run("read-tree", "--reset", "HEAD", index=index)
-        ours = await dirty_files(git, index)
+        ours = await uncommitted_changes(git, index)
         ignored = await ignored_files(git, index)
     nothing = ours.known and ours.files == ours.missing and not ours.folders and not ignored
     return bool(own.files or own.folders) and read.ok and nothing
@@ -307,30 +315,30 @@ def _in_what_is_left(worktree: Worktree) -> Worktree:
     return replace(worktree, main_dir=common, repository=common.parent)
 
 
-async def _compared(worktree: Worktree) -> Leftover | None:
+async def _compared(worktree: Worktree) -> LeftoverWorktree | None:
     missing = not worktree.path.is_dir() or not worktree.git_dir.is_dir()
     git_dir = worktree.main_dir if missing else worktree.git_dir
     folder = worktree.common_dir if missing else worktree.path
-    git = (await quiet_git(folder, folder, git_dir)).at(git_dir, folder)
+    git = (await safe_git(folder, folder, git_dir)).for_checkout(git_dir, folder)
     branch = await _commit(git, f"refs/heads/{worktree.branch}")
     if missing and not branch and not worktree.path.is_dir():
         return None
     head = "" if missing else await _commit(git, "HEAD")
     tips = await _newest(git, [each for each in (head, branch) if each])
-    ours = await _commit(git.at(worktree.main_dir, folder), "HEAD")
-    found = _Open(Dirty(known=True)) if missing else await _open_files(git, worktree, head)
+    ours = await _commit(git.for_checkout(worktree.main_dir, folder), "HEAD")
+    found = _Open(UncommittedChanges(known=True)) if missing else await _open_files(git, worktree, head)
     names = [await _changed(git, worktree.base, each) for each in tips]
     changed = found.dirty.files.union(*(each or () for each in names))
     clean = found.dirty.known and not found.dirty.files
     merged = bool(tips and ours) and clean and all([await is_merged(git, ours, each) for each in tips])
     strays = merged and not missing and await _has_strays(git, worktree, ours, tips)
     rest = merged and not strays
-    only = OnlyThere() if missing else await only_there(git, worktree, ignored=rest)
+    only = UnmergeableContents() if missing else await unmergeable_contents(git, worktree, ignored=rest)
     settled = rest and (bool(found.inside) or only.anything)
     within = rest and all([await _is_in(git, each, ours) for each in tips])
-    at_branch = await git.tell("symbolic-ref", "--quiet", "HEAD") == f"refs/heads/{worktree.branch}"
+    at_branch = await git.output_line("symbolic-ref", "--quiet", "HEAD") == f"refs/heads/{worktree.branch}"
     away = not missing and not at_branch and (not clean or (head in tips and head != branch))
-    return Leftover(
+    return LeftoverWorktree(
         path=str(worktree.path),
         repository=str(worktree.repository),
         branch=worktree.branch,
@@ -352,37 +360,39 @@ async def _compared(worktree: Worktree) -> Leftover | None:
         inside=found.inside,
         submodules=only.submodules,
         modules=only.modules,
-        filters=await filters_of(git) if rest and not missing else (),
+        filters=await used_filters(git) if rest and not missing else (),
         settled=settled,
-        others=tuple(str(each) for each in await asyncio.to_thread(made_from, worktree.path)),
-        astray=not missing and is_astray(worktree),
+        others=tuple(str(each) for each in await asyncio.to_thread(derived_worktrees, worktree.path)),
+        astray=not missing and is_redirected(worktree),
     )
 
 
 class _Open(Struct, frozen=True):
     """What is not committed in a worktree, as its agent's index sees it or as ours does."""
 
-    dirty: Dirty
+    dirty: UncommittedChanges
     hidden: bool = False
     inside: tuple[str, ...] = ()
 
 
 async def _open_files(git: Git, worktree: Worktree, head: str) -> _Open:
     """By our index, since an agent's may hide things, or be from before a commit that was cut off."""
-    own = await dirty_files(git)
+    own = await uncommitted_changes(git)
     with TemporaryDirectory(prefix="gencode-") as folder:
         index = Path(folder, "index")
         await begin_index(git, worktree, head or worktree.base, index)
-        ours = await dirty_files(git, str(index))
+        ours = await uncommitted_changes(git, str(index))
         fresh = await git.run("ls-files", "--others", "--exclude-standard", "-z", index=str(index))
-    inside = tuple(shown(name.rstrip(b"/")) for name in fresh.names if name.endswith(b"/"))
+    inside = tuple(printable(name.rstrip(b"/")) for name in fresh.names if name.endswith(b"/"))
     files = ours.files | {name for name in fresh.names if not name.endswith(b"/")}
     hidden, staged = not files <= own.files | _under(own.folders, files), own.files - files
     if staged:
         words = ("diff-index", "--cached", "--quiet", "--ignore-submodules=all", worktree.base)
         hidden = (await git.run(*words)).ok
         files |= frozenset() if hidden else staged
-    return _Open(Dirty(own.known and ours.known and fresh.ok, files), hidden=hidden, inside=inside)
+    return _Open(
+        UncommittedChanges(own.known and ours.known and fresh.ok, files), hidden=hidden, inside=inside
+    )
 
 
 def _under(folders: tuple[bytes, ...], files: frozenset[bytes]) -> frozenset[bytes]:
@@ -412,7 +422,7 @@ async def _changed(git: Git, base: str, tip: str) -> list[bytes] | None:
 async def _has_strays(git: Git, worktree: Worktree, ours: str, tips: list[str]) -> bool:
     """Whether a worktree was at commits that are neither on its branch nor merged, as far as can be seen."""
     try:
-        commits = await asyncio.to_thread(noted_commits, worktree)
+        commits = await asyncio.to_thread(visited_commits, worktree)
     except OSError:
         return True
     asked = "\n".join((*commits, f"^{ours}", *(f"^{each}" for each in tips), ""))
@@ -428,4 +438,4 @@ def _is_folder(path: Path) -> bool:
 
 
 async def _commit(git: Git, name: str) -> str:
-    return await git.tell("rev-parse", "--verify", "--quiet", f"{name}^{{commit}}")
+    return await git.output_line("rev-parse", "--verify", "--quiet", f"{name}^{{commit}}")

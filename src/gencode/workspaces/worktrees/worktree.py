@@ -1,4 +1,8 @@
-"""worktrees: where they are, and what is written down about each so that it is found again."""
+"""Records of worktrees on disk: where they are, what is noted about each, and their locks.
+
+Whoever begins or ends in a worktree does so alone, also between processes: nobody removes one that another is
+about to work in, and of two that end at once one is the last.
+"""
 
 import asyncio
 import fcntl
@@ -81,10 +85,10 @@ def repository_folder(home: Path, repository: Path) -> Path:
     return _folder_of(worktrees_folder(home), repository)
 
 
-def made_from(path: Path) -> list[Path]:
+def derived_worktrees(path: Path) -> list[Path]:
     """The worktrees that were made from the one at a path and are still there."""
     folder = _folder_of(path.parent.parent, path)
-    found = [recorded(each) for each in _folders(folder) if not each.name.startswith(".")]
+    found = [read_record(each) for each in _folders(folder) if not each.name.startswith(".")]
     return sorted(each.path for each in found if each is not None and each.repository == path)
 
 
@@ -95,18 +99,20 @@ def _folder_of(worktrees: Path, repository: Path) -> Path:
     return worktrees / f"{plain}-{digest}"
 
 
-def tree_name(task: str, worktree: str) -> str:
+def worktree_name(task: str, worktree: str) -> str:
     """What the worktree of a task is called; one that had copies on workers has another one at home."""
     return Path(worktree).name if worktree else f"{task}-home"
 
 
-def name_here(name: str, home: Path) -> str:
+def local_name(name: str, home: Path) -> str:
     """What a worktree is called that takes the place of one on another machine, with the same repository."""
     here = f"{socket.gethostname()}:{worktrees_folder(home)}".encode(errors="surrogateescape")
     return f"{name}-at-{hashlib.sha256(here).hexdigest()[:6]}"
 
 
-def tree_here(home: Path, repository: Path | None, name: str, worktree: str, branch: str) -> Worktree | None:
+def local_worktree(
+    home: Path, repository: Path | None, name: str, worktree: str, branch: str
+) -> Worktree | None:
     """The worktree of a task on this machine; the one on a `branch`, where there are two.
 
     One is found by its branch also if this machine was called otherwise when it was made.
@@ -115,19 +121,19 @@ def tree_here(home: Path, repository: Path | None, name: str, worktree: str, bra
     if repository is not None:
         folder = repository_folder(home, repository)
         told = [branch.removeprefix(BRANCHES)] if branch else []
-        paths += [folder / each for each in (name, name_here(name, home), *told)]
-    found = [tree_there(path) for path in dict.fromkeys(paths)]
+        paths += [folder / each for each in (name, local_name(name, home), *told)]
+    found = [existing_worktree(path) for path in dict.fromkeys(paths)]
     there = [tree for tree in found if tree is not None and not tree.away]
     return next((tree for tree in there if tree.branch == branch), there[0] if there else None)
 
 
-def tree_there(path: Path) -> Worktree | None:
+def existing_worktree(path: Path) -> Worktree | None:
     """The worktree at a path, if it is there."""
-    tree = recorded(path)
+    tree = read_record(path)
     return tree if tree is not None and tree.path.is_dir() else None
 
 
-def path_around(folder: Path) -> Path | None:
+def enclosing_worktree(folder: Path) -> Path | None:
     """The worktree that a folder lies in, by what was noted; mostly there is none."""
     if WORKTREES not in str(folder):  # every task asks that when it ends
         return None
@@ -167,12 +173,12 @@ def retire_record(path: Path) -> None:
         record_file(path).replace(_retired(path))
 
 
-def recorded_once(path: Path) -> Worktree | None:
+def read_last_record(path: Path) -> Worktree | None:
     """What is noted about the worktree at a path, or about the last one there that was removed unchanged."""
-    return recorded(path) or _read(_retired(path), path)
+    return read_record(path) or _read(_retired(path), path)
 
 
-def recorded(path: Path) -> Worktree | None:
+def read_record(path: Path) -> Worktree | None:
     """What was noted about the worktree at a path; None where that is nothing or not to be read."""
     return _read(record_file(path), path)
 
@@ -191,7 +197,7 @@ def _read(record: Path, path: Path) -> Worktree | None:
     return found if found.path == path and found.branch == BRANCHES + path.name else None
 
 
-def all_paths(home: Path) -> list[Path]:
+def all_worktrees(home: Path) -> list[Path]:
     """Every worktree that is there or was noted, in order."""
     found: set[Path] = set()
     for folder in _folders(worktrees_folder(home)):
@@ -206,7 +212,7 @@ def all_paths(home: Path) -> list[Path]:
 
 
 @contextmanager
-def made_folder(folder: Path) -> Generator[None]:
+def private_folder(folder: Path) -> Generator[None]:
     """Make a folder for worktrees that nobody else can look into, or say why not."""
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -236,26 +242,26 @@ LOCK_SECONDS = 120.0
 
 
 @asynccontextmanager
-async def turn(folder: Path) -> AsyncGenerator[tuple[int, ...]]:
+async def folder_lock(folder: Path) -> AsyncGenerator[tuple[int, ...]]:
     """One after the other, also between processes: git itself stumbles over worktrees that are half made.
 
     Gives what holds the turn, for a git that may outlive its process; nothing where there are no locks.
     """
     with (folder / ".lock").open("ab") as file:
-        yield await locked(file.fileno(), f"making a worktree in {folder}")
+        yield await lock_file(file.fileno(), f"making a worktree in {folder}")
 
 
-async def locked(handle: int, what: str, seconds: float = LOCK_SECONDS) -> tuple[int, ...]:
+async def lock_file(handle: int, what: str, seconds: float = LOCK_SECONDS) -> tuple[int, ...]:
     """Wait until a file is ours alone; what holds it. UserMistake when others are at it for too long."""
     end = time.monotonic() + seconds
-    while (held := _locked(handle)) is None:
+    while (held := _try_lock(handle)) is None:
         if time.monotonic() > end:
-            raise UserMistake(f"Somebody else has been {what} for too long. Try again.")
+            raise UserMistake(f"Another process has been {what} for too long. Try again.")
         await asyncio.sleep(0.02)
     return held
 
 
-def _locked(handle: int) -> tuple[int, ...] | None:
+def _try_lock(handle: int) -> tuple[int, ...] | None:
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -266,13 +272,13 @@ def _locked(handle: int) -> tuple[int, ...] | None:
 
 
 @asynccontextmanager
-async def alone(path: Path) -> AsyncGenerator[Worktree | None]:
+async def worktree_lock(path: Path) -> AsyncGenerator[Worktree | None]:
     """The worktree at a path while nobody else begins or ends in it; None where there is none any more."""
     while file := _opened(path):
         with file:
-            await locked(file.fileno(), f"beginning or ending in {path}")
+            await lock_file(file.fileno(), f"beginning or ending in {path}")
             if _is_current(file, path):  # it may have been removed, and made anew, meanwhile
-                yield recorded(path)
+                yield read_record(path)
                 return
     yield None
 

@@ -22,13 +22,13 @@ const BOTTOM = 24;
 const TOP = 10;
 
 /**
- * The next round number.
+ * The next round number, whose half is round, too.
  * @param {number} most
  */
 function nice(most) {
   if (most <= 0) return 1;
   const power = 10 ** Math.floor(Math.log10(most));
-  return [1, 2, 2.5, 5, 10].map((each) => each * power).find((each) => each >= most) ?? most;
+  return [1, 2, 4, 6, 8, 10].map((each) => each * power).find((each) => each >= most) ?? most;
 }
 
 /**

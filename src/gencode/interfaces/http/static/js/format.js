@@ -87,7 +87,7 @@ export function plural(number, one, many = `${one}s`) {
  * @param {number} pending
  */
 export function atWork(running, pending) {
-  const working = `${plural(running, "agent")} running`;
+  const working = running ? `${plural(running, "agent")} running` : "No agents running";
   return pending ? `${working}, ${pending.toLocaleString("en")} queued` : working;
 }
 

@@ -81,7 +81,8 @@ function deadline(question) {
   if (!question.until) return null;
   const at = clock(Date.parse(question.until));
   const defaults = question.inquiries.map((each) => each.default || "no answer").join(" · ");
-  return el("p", { class: "faint" }, defaults ? `Default at ${at}: ${defaults}` : `Denied at ${at} without an answer`);
+  const then = defaults ? `Default at ${at}: ${defaults}` : `Declined at ${at} without an answer`;
+  return el("p", { class: "where" }, then);
 }
 
 /**
@@ -157,7 +158,7 @@ function choices(question) {
     const options = question.reaches.map((each) => el("option", { value: each }, REACHES[each] ?? each));
     parts.push(
       el("label", { class: "reach" }, "Allow ", el("select", { name: "reach" }, options)),
-      el("p", { class: "faint rules" }, `More than once allows: ${exact(question.rules.join(", "))}`),
+      el("p", { class: "faint rules" }, `For longer than once, this will allow ${exact(question.rules.join(", "))}`),
     );
   }
   if (question.network)

@@ -243,7 +243,7 @@ export async function sendMessage(task, text) {
  * @param {Task} task
  */
 export function composerWords(task) {
-  if (ACTIVE.has(task.status)) return { verb: "Send", hint: `Message ${task.agent}: it reads this before its next reply` };
+  if (ACTIVE.has(task.status)) return { verb: "Send", hint: `Message ${task.agent}` };
   if (task.conversation) return { verb: "Send", hint: "Send a message" };
   return { verb: "Resume", hint: `Resume: what should ${task.agent} do now?` };
 }

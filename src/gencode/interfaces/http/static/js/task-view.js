@@ -169,7 +169,7 @@ export class TaskView extends HTMLElement {
       plural(task.turns, "turn"),
       own ? `${count(own)} tokens` : "",
       money(task.usage.usd),
-      total.tasks ? `with subagents ${whole}` : "",
+      total.tasks && total.tokens ? `with subagents ${whole}` : "",
       task.id,
     ];
     put(this.#facts, facts.filter(Boolean).join("  ·  "));

@@ -305,11 +305,11 @@ export class EndEntry {
 /** @param {Outcome} outcome */
 function receipt({ turns, usage, evidence, durationMs }) {
   const { toolCalls, filesRead, filesChanged, commands, warnings, refused = [] } = evidence;
+  const { inputTokens, outputTokens } = usage;
   const figures = [
     plural(turns, "turn"),
     plural(toolCalls, "tool call"),
-    `${count(usage.inputTokens)} tokens in`,
-    `${count(usage.outputTokens)} out`,
+    inputTokens + outputTokens ? `${count(inputTokens)} tokens in, ${count(outputTokens)} out` : "",
     money(usage.usd),
     duration(durationMs),
   ].filter(Boolean);
