@@ -78,7 +78,7 @@ async def test_what_a_suspended_process_runs_is_stalled_wherever_it_is_listed_un
             tree = (await site.client.get(f"/api/tasks/{task}/tree")).json["tasks"]
     way = f"{task} (Explore): process {process} is suspended. Continue it: kill -CONT {process}."
     for each in (listed.out, shown.out):
-        assert "running (stalled, silent for 2" in each
+        assert "running (stalled, no activity for 2" in each
     for each in (listed.err, shown.out):
         assert f"{way} Or end it: gen task stop {task}\n" in each
     for each in (told, over_http, *tree):
@@ -137,7 +137,7 @@ def test_a_suspended_conversation_is_named_with_its_agents_and_no_stop_of_one_en
         pipe.open()
         said, _ = leader.communicate(timeout=SECONDS)
     session = agent["parentId"]
-    assert (tree.out.count("(stalled, silent for 2"), len(tree.err.splitlines())) == (2, 1)
+    assert (tree.out.count("(stalled, no activity for 2"), len(tree.err.splitlines())) == (2, 1)
     way = "is suspended. Continue it: fg in its terminal. Or stop it: gen task stop"
     assert tree.err == f"{session} (main): process {leader.pid} {way} {session}\n"
     assert (stopped.code, here, leader.returncode) == (0, True, 0)

@@ -119,7 +119,7 @@ async def test_a_stalled_task_is_shown_as_such_in_every_list(tmp_path: Path) -> 
         ended = await gen.get(handle.id)
     [task] = told.json["tasks"]
     assert (task["status"], task["stalledSeconds"] > 0) == ("running", True)
-    assert re.search(rf"{handle.id} +Explore +running \(stalled, silent for \d+ s\) ", shown.out)
+    assert re.search(rf"{handle.id} +Explore +running \(stalled, no activity for \d+ s\) ", shown.out)
     assert (ended.status, ended.stalled_seconds) == (Status.CANCELLED, UNSET)
 
 

@@ -68,7 +68,7 @@ def test_commands_are_done_while_a_question_waits_which_is_then_said_again(tmp_p
         typed=(b"/quit leaves", b"go\n"),
         answers=(b"/mode\n", b"/task-status nobody\n", b"y\n\x04"),
     )
-    assert "none of the answers" not in ended.out
+    assert "not one of the answers" not in ended.out
     assert "→ default" in ended.out and "Problem: " in ended.out
     assert ended.out.count("This question is still waiting:") == 2
     assert "main says: written" in ended.out
@@ -84,7 +84,7 @@ def test_one_can_leave_while_a_question_waits(tmp_path: Path) -> None:
         typed=(b"/quit leaves", b"go\n"),
         answers=(b"/quit\n",),
     )
-    assert (ended.code, "none of the answers" in ended.out) == (0, False)
+    assert (ended.code, "not one of the answers" in ended.out) == (0, False)
     assert not (tmp_path / "new.txt").exists()
 
 

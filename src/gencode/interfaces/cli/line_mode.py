@@ -41,7 +41,7 @@ from gencode.interfaces.render.transcript import handed_back, in_words, transcri
 from gencode.questions.question_desk import Audience, QuestionDesk
 from gencode.settings import remember
 
-READY = "Type a question, or /help. /quit ends the conversation."
+READY = "Type a question, or /help. /quit leaves."
 YES = ("y", "yes")
 NO_MORE = "\x04"
 ANSWERS = frozenset({*REACHES, WITH_NETWORK, "n", "no", "yes"})
