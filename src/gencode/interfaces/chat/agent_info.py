@@ -19,7 +19,7 @@ from gencode.permissions.tool_table import MEMORY_TOOLS
 from gencode.permissions.trust import standing, trust_added
 from gencode.sandbox.processes.environment import PROCESS_MARK
 from gencode.settings import gen_home
-from gencode.tasks.seat_builder import DELEGATES, memory_tools
+from gencode.tasks.setup_builder import DELEGATES, memory_tools
 
 
 class LoadedFile(Protocol):

@@ -38,7 +38,7 @@ from gencode.core.task import Task, receipt
 from gencode.core.text import visible, visible_line
 from gencode.interfaces.render.agent_view import CUT_SHORT, AgentView, View, name_of, seen, unanswered_after
 from gencode.interfaces.render.number_format import counted
-from gencode.tasks.delivery import as_sent, undelivered
+from gencode.tasks.delivery import as_delivered, undelivered
 
 if TYPE_CHECKING:
     from gencode.app import GenCode
@@ -409,7 +409,7 @@ def come_late(session: Task, children: Sequence[Task]) -> list[AgentView]:
 
     Each is an agent as it was at one of its ends, and may be at work again.
     """
-    came = [end for each in as_sent(session, children) for end in undelivered(session, each)]
+    came = [end for each in as_delivered(session, children) for end in undelivered(session, each)]
     return with_results([seen(end) for end in came if end.status not in STOPPED])
 
 

@@ -1,4 +1,4 @@
-"""A field that cannot be read over HTTP is named, with what may stand there, in a sentence for people."""
+"""Validation messages name the field, what is allowed, and what was sent."""
 
 import asyncio
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The door: nothing is answered without a token, for a foreign name or page, or beyond the bounds."""
+"""The guard: no request passes without a token, for a foreign host or origin, or beyond the limits."""
 
 import asyncio
 import re
