@@ -134,12 +134,12 @@ async def test_task_status_and_the_other_pages_are_shown(tmp_path: Path) -> None
         await setup.rests()
         task = next(each.id for each in setup.chat.view.agents.values() if each.parent)
         for command, said in (
-            (f"/task-status {task}", "What it found:"),
-            ("/cost", "In all:"),
+            (f"/task-status {task}", "Result:"),
+            ("/cost", "Total:"),
             ("/budget tokens 5000", "/5.0k tokens"),
             ("/permissions", "mode default"),
             ("/help", "/stop-tree [ID]"),
-            ("/mcp", "No MCP server is set"),
+            ("/mcp", "No MCP servers"),
             ("/mode", "→ default"),
         ):
             await setup.type(command)
