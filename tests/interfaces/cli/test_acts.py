@@ -66,7 +66,6 @@ async def test_a_conversation_has_a_session_and_a_view(tmp_path: Path) -> None:
 
 
 async def test_places_are_shown_and_pages_read(tmp_path: Path) -> None:
-<<<<<<< HEAD
     async with talking(tmp_path, main=[says("", SEND), says("ok")], Explore=[says("found")]) as (chat, _):
         await said(chat, "go")
         child = next(each.id for each in chat.view.agents.values() if each.parent)
@@ -74,19 +73,8 @@ async def test_places_are_shown_and_pages_read(tmp_path: Path) -> None:
         assert await done(chat, f"/open {child[:5]}") == ShowView("agent", child)
         assert await done(chat, "/sessions") == ShowView("sessions")
         status = await done(chat, f"/task-status agent-{child}")
-        assert isinstance(status, Page) and "What it found:\nfound" in status.text
-        cost = await done(chat, "/cost")
-=======
-    async with talking(tmp_path, main=[says("", SEND), says("ok")], Explore=[says("found")]) as (talk, _):
-        await said(talk, "go")
-        child = next(each.id for each in talk.view.agents.values() if each.parent)
-        assert await done(talk, "/tasks") == Show("tree")
-        assert await done(talk, f"/open {child[:5]}") == Show("agent", child)
-        assert await done(talk, "/sessions") == Show("sessions")
-        status = await done(talk, f"/task-status agent-{child}")
         assert isinstance(status, Page) and "Result:\nfound" in status.text
-        cost = await done(talk, "/cost")
->>>>>>> main
+        cost = await done(chat, "/cost")
         assert isinstance(cost, Page) and f"└─Explore {child}" in cost.text
 
 
@@ -194,13 +182,8 @@ async def test_what_agents_spend_in_other_processes_counts_when_it_is_asked_for(
         await done(chat, "/budget tokens 5000")
         [child] = await other.tasks(chat.session)
         await other.resume(child.agent_id, "more")
-<<<<<<< HEAD
         assert "4.0k/5.0k tokens" in str(await done(chat, "/budget"))
-        assert "In all: 4.0k tokens" in str(await done(chat, "/cost"))
-=======
-        assert "4.0k/5.0k tokens" in str(await done(talk, "/budget"))
-        assert "Total: 4.0k tokens" in str(await done(talk, "/cost"))
->>>>>>> main
+        assert "Total: 4.0k tokens" in str(await done(chat, "/cost"))
 
 
 async def test_another_model_answers_from_the_next_turn_on(tmp_path: Path) -> None:

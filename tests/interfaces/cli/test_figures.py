@@ -53,11 +53,7 @@ def test_how_an_agent_stands_is_a_word() -> None:
         AgentView("a", status=Status.RUNNING, resting=True),
         AgentView("a", status=Status.FAILED),
     ]
-<<<<<<< HEAD
-    words = ["queued (3rd)", "silent 60 s", "silent 120 s", "waiting", "failed"]
-=======
     words = ["queued (3rd)", "stalled 60 s", "stalled 120 s", "waiting", "failed"]
->>>>>>> main
     assert [state(agent) for agent in agents] == words
 
 

@@ -213,11 +213,7 @@ async def test_a_fork_of_an_agent_is_in_the_tree_and_in_the_cost(tmp_path: Path)
         (first,) = setup.chat.view.launched(setup.chat.session or "")
         await setup.type(f"/fork {first} look elsewhere")
         await setup.assert_sees("Forked from")
-<<<<<<< HEAD
         copies = setup.chat.view.launched(setup.chat.session or "")[1:]
-=======
-        copies = setup.talk.view.launched(setup.talk.session or "")[1:]
->>>>>>> main
         assert len(copies) == 1
         await setup.press("escape", "ctrl+t")
         await setup.assert_sees(f"Explore {copies[0]}")

@@ -17,7 +17,7 @@ from gencode.core.status import EndReason, Status, StopCause, stop_cause
 from gencode.core.task import Task
 from gencode.core.text import visible_line
 from gencode.interfaces.chat.notices import task_list
-from gencode.interfaces.render.number_format import BudgetBar, bar_text, bars, plural
+from gencode.interfaces.render.number_format import BudgetBar, bar_text, bars, counted
 from gencode.tasks.handle import StruckTask, TaskAction
 
 STOPPED = stop_cause("the user stopped it")
@@ -61,7 +61,7 @@ def confirmation_text(verb: StopAction, task: Task, hit: Sequence[Outcome]) -> s
         why = "is still waiting in the queue" if task.status is Status.PENDING else "has already finished"
         return f"Nothing to {effect}: {task.id} {why}."
     report = " after a last report" if verb == "keep" else ""
-    return f"This will {effect} {plural(len(hit), 'agent')}{report}: {task_list(hit)}."
+    return f"This will {effect} {counted(len(hit), 'agent')}{report}: {task_list(hit)}."
 
 
 def action_report(verb: StopAction, task: Task, hit: Sequence[Outcome], behind: Sequence[str] = ()) -> str:

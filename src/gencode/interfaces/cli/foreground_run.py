@@ -18,11 +18,7 @@ from gencode.core.outcome import Outcome, RefusedCall, RunOutcome, StoppedWork
 from gencode.core.status import TOLD_TO_END, EndReason, Status, StopCause, stop_cause
 from gencode.core.task import Task
 from gencode.core.text import visible_line
-<<<<<<< HEAD
-from gencode.interfaces.chat.notices import full_task_list, task_list
-=======
-from gencode.interfaces.chat.notices import all_named, guarded, named
->>>>>>> main
+from gencode.interfaces.chat.notices import full_task_list, report_errors, task_list
 from gencode.interfaces.cli.open_session import telling_of_servers
 from gencode.interfaces.render import plain_text
 from gencode.interfaces.render.agent_view import View
@@ -54,7 +50,9 @@ SIGNALS = {
 
 def start_beside(work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
     """Run something that nobody awaits: what goes wrong is a line on stderr, and a bug is logged."""
-    return asyncio.get_running_loop().create_task(guarded(work, lambda notice: plain_text.note(notice.text)))
+    return asyncio.get_running_loop().create_task(
+        report_errors(work, lambda notice: plain_text.note(notice.text))
+    )
 
 
 class RunRenderer(Protocol):
@@ -249,11 +247,7 @@ async def _ended(gen: GenCode, job: RunningTask) -> None:
     if behind := [live.task for live in gen.running if not live.stop.stopped and live is not job]:
         cut = "The turn was interrupted" if interrupted else f"Task {job.id} was stopped"
         cut = f"Task {job.id} has finished" if completed else cut
-<<<<<<< HEAD
-        plain_text.note(f"{cut}. In the background goes on: {task_list(behind)}. Ctrl-C stops it.")
-=======
-        plain_text.note(f"{cut}. Still running in the background: {named(behind)}. Ctrl-C stops it.")
->>>>>>> main
+        plain_text.note(f"{cut}. Still running in the background: {task_list(behind)}. Ctrl-C stops it.")
     while behind := [live.work for live in gen.running if live.work is not None]:
         await asyncio.wait(behind)
 

@@ -70,11 +70,7 @@ async def _run(args: argparse.Namespace) -> int:
         chat = ChatSession(gen, agent=getattr(args, "agent", ""), on_event=lines.hear, on_notice=lines.tell)
         lines.chat = chat
         lines.farewell.open(gen)
-<<<<<<< HEAD
-        lasting = [asyncio.create_task(chat.listen()), asyncio.create_task(_run_due(chat))]
-=======
-        lasting = [start_beside(talk.listen()), start_beside(_run_due(talk))]
->>>>>>> main
+        lasting = [start_beside(chat.listen()), start_beside(_run_due(chat))]
         asyncio.get_running_loop().add_signal_handler(signal.SIGINT, lines.interrupted)
         try:
             await _begin(chat, args)
@@ -111,11 +107,7 @@ def _name_what_stops(chat: ChatSession) -> None:
     running = [live.task for live in chat.gen.running if not live.over]
     commands = chat.gen.running.commands()
     if running or commands:
-<<<<<<< HEAD
-        note(f"Still running, stopped now: {full_task_list(running, commands)}. What they have said is kept.")
-=======
-        note(f"Stopping {all_named(running, commands)}. Their results so far are kept.")
->>>>>>> main
+        note(f"Stopping {full_task_list(running, commands)}. Their results so far are kept.")
 
 
 class LineModeScreen(LinePrompt):
@@ -156,13 +148,8 @@ class LineModeScreen(LinePrompt):
             case TaskEnded() as fact if agent.parent:
                 answer(f"{name} {agent.id} finished: {fact.status}, {figures(agent, event.at)}")
             case TaskEnded() as fact if fact.status is not Status.COMPLETED:
-<<<<<<< HEAD
-                answer(f"{name} ended: {fact.status}. {visible_line(fact.error or '', 200)}")
-                if rest := in_words(handed_back(chat.view, event.task)):
-=======
                 answer(f"{name}: {fact.status}. {visible_line(fact.error or '', 200)}")
-                if rest := in_words(handed_back(talk.view, event.task)):
->>>>>>> main
+                if rest := in_words(handed_back(chat.view, event.task)):
                     answer(rest)
             case _:
                 pass
@@ -233,39 +220,27 @@ class LineModeScreen(LinePrompt):
             if not self._over and self._asked is waits and _open(waits):
                 answer(f"{STILL}\n{self._prompt}")
 
-    async def _show(self, chat: ChatSession, result: CommandResult) -> None:
-        match result:
+    async def _show(self, chat: ChatSession, deed: CommandResult) -> None:
+        match deed:
             case Page(title, text):
                 answer(f"{title}\n{text}")
             case StatusMessage(text):
                 answer(text or "Done.")
             case ConfirmAction():
-                if await self._confirmed(result.text):
-                    await chat.apply_action(result.task, result.verb, result.message)
+                if await self._confirmed(deed.text):
+                    await chat.apply_action(deed.task, deed.verb, deed.message)
             case ShowView("quit"):
                 self._over = True
                 self._typed.put_nowait(None)
-<<<<<<< HEAD
             case ShowView("agent", task):
                 answer(await transcript_text(chat.gen, task))
             case ShowView("tree"):
-                answer("\n".join(_tree(chat)) or "No agent was sent yet.")
+                answer("\n".join(_tree(chat)) or "There are no agents yet.")
             case ShowView("new"):
-                answer("A new conversation begins with what you type next.")
+                answer("Your next message starts a new conversation.")
             case ShowView("opened", task):
                 answer(await transcript_text(chat.gen, task))
             case ShowView(place):
-=======
-            case Show("agent", task):
-                answer(await transcript_text(talk.gen, task))
-            case Show("tree"):
-                answer("\n".join(_tree(talk)) or "There are no agents yet.")
-            case Show("new"):
-                answer("Your next message starts a new conversation.")
-            case Show("opened", task):
-                answer(await transcript_text(talk.gen, task))
-            case Show(place):
->>>>>>> main
                 answer(f"{WAYS.get(place, 'That needs the terminal app: gen without --plain.')}")
 
     async def _confirmed(self, text: str) -> bool:

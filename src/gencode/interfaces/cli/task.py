@@ -547,11 +547,7 @@ async def _stop(args: argparse.Namespace) -> int:
 async def announce(gen: GenCode, task: str, verb: StopAction, does: str) -> None:
     """Say what a verb will hit, before it does."""
     if hit := await gen.hits(task, verb):
-<<<<<<< HEAD
-        note(f"This {does} {'1 task' if len(hit) == 1 else f'{len(hit)} tasks'}: {full_task_list(hit)}.")
-=======
-        note(f"This {does} {counted(len(hit), 'task')}: {all_named(hit)}.")
->>>>>>> main
+        note(f"This {does} {counted(len(hit), 'task')}: {full_task_list(hit)}.")
 
 
 def _tell_stop(struck: StruckTask) -> None:
@@ -804,17 +800,10 @@ async def _interrupt(args: argparse.Namespace) -> int:
         )
         answer(f"Nothing to interrupt: {_named(struck)} {ended}.")
     else:
-<<<<<<< HEAD
-        after = "its turn is over" if found.conversation else "it goes on from there"
-        waited = full_task_list(struck.hit[1:])
-        also = f" What it waited for was stopped: {waited}." if waited else ""
-        answer(f"{_named(struck)} was interrupted; {after}.{also}")
-=======
         after = "its turn has ended" if found.conversation else "it continues with its next turn"
-        waited = all_named(struck.hit[1:])
+        waited = full_task_list(struck.hit[1:])
         also = f" Also stopped: {waited}." if waited else ""
         answer(f"Interrupted {_named(struck)}; {after}.{also}")
->>>>>>> main
     if waits and struck.status.ended:
         way = f"gen -p --session {found.id}" if found.conversation else f"gen task resume {found.id}"
         note(f"Your message is kept; it is read on resume: {way}")
@@ -881,9 +870,5 @@ async def _budget(args: argparse.Namespace) -> int:
         answer_json({"agentId": found.id, "agent": found.agent, **msgspec.to_builtins(values)})
     else:
         named = f"Task {found.id} of {visible_line(found.agent)}"
-<<<<<<< HEAD
-        answer(f"{named}, with everything below it:\n{budget_usage_page(now, spent)}")
-=======
-        answer(f"{named} and its subagents:\n{bounds_page(now, spent)}")
->>>>>>> main
+        answer(f"{named} and its subagents:\n{budget_usage_page(now, spent)}")
     return 0

@@ -111,13 +111,5 @@ def _text(each: QuestionRow) -> str:
         way = f"gen task answer {each.number} yes{' --words TEXT' * len(question.inquiries)}"
     else:
         said, way = shown(question), f"gen task answer {each.number} yes|no"
-<<<<<<< HEAD
-    more = (
-        f"\n  --for agent, --for subtree: it then also allows {rules_text(question)}"
-        if question.rules
-        else ""
-    )
-=======
-    more = f"\n  --for agent, --for subtree: also allows {allows(question)}" if question.rules else ""
->>>>>>> main
+    more = f"\n  --for agent, --for subtree: also allows {rules_text(question)}" if question.rules else ""
     return f"{head}\n{said}{more}\n  {way}"

@@ -15,12 +15,8 @@ from gencode.app import GenCode
 from gencode.core.budget import Budget
 from gencode.core.errors import UserMistake
 from gencode.core.outcome import as_json
-<<<<<<< HEAD
 from gencode.interfaces.chat.schedule_runner import scheduler_for
-=======
-from gencode.interfaces.chat.schedule_runner import scheduler_of
 from gencode.interfaces.cli.foreground_run import start_beside
->>>>>>> main
 from gencode.interfaces.cli.parser import Commands, add, count, port, seconds
 from gencode.interfaces.event_loop_runner import run_to_end
 from gencode.interfaces.render.number_format import counted

@@ -33,11 +33,7 @@ from gencode.core.outcome import title_of, titled
 from gencode.core.status import Status
 from gencode.core.task import RefusedToolCall, Task, handed_over, with_refusal
 from gencode.core.text import visible_line
-<<<<<<< HEAD
-from gencode.interfaces.render.number_format import BudgetBar, bars, money, ordinal, seconds, tokens, turns
-=======
 from gencode.interfaces.render.number_format import BudgetBar, bars, money, ordinal, seconds, tokens
->>>>>>> main
 
 STEP_ROOM = 200
 MOST_ENDS = 8
@@ -292,8 +288,8 @@ def state(agent: AgentView) -> str:
 def figures(agent: AgentView, now: str) -> str:
     """Turns, tokens, cost and time of one agent."""
     cost = money(agent.usage.usd)
-    counted = (turns(agent.turns), tokens(agent.usage), *((cost,) if cost else ()))
-    return " · ".join((*counted, seconds(agent.elapsed(now))))
+    used = (turns(agent.turns), tokens(agent.usage), *((cost,) if cost else ()))
+    return " · ".join((*used, seconds(agent.elapsed(now))))
 
 
 def progress_line(agent: AgentView, most: int = 100) -> str:

@@ -87,22 +87,6 @@ def seconds(elapsed: float) -> str:
     return f"{int(elapsed) // 60} min {int(elapsed) % 60} s"
 
 
-<<<<<<< HEAD
-def plural(number: int, noun: str) -> str:
-    """A count with its noun: `1 line`, `2 lines`."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
-
-
-def turns(number: int) -> str:
-    """So many turns, as a person says it."""
-    return plural(number, "turn")
-
-
-def ordinal(place: int) -> str:
-    """A place in a queue: `1st`, `2nd`, `11th`."""
-    ending = "th" if place % 100 in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(place % 10, "th")
-    return f"{place}{ending}"
-=======
 def ordinal(number: int) -> str:
     """A place in a queue: 1st, 2nd, 3rd, 4th."""
     ending = "th" if number % 100 in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
@@ -127,4 +111,3 @@ def counted(number: int, one: str, several: str = "") -> str:
 def turns(number: int) -> str:
     """A number of turns."""
     return counted(number, "turn")
->>>>>>> main

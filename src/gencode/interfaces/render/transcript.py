@@ -169,11 +169,7 @@ def _heard(now: Transcript, event: Event) -> Transcript:
         case ThinkingArrived(text):
             return replace(now, thinking=(now.thinking + text)[-LONGEST_LIVE:])
         case ReplyRestarted(why):
-<<<<<<< HEAD
-            return _grown(replace(now, text="", thinking=""), Remark(f"Retrying the reply: {why}"))
-=======
             return _grown(replace(now, text="", thinking=""), Remark(f"Reply restarted: {why}"))
->>>>>>> main
         case MessageAdded(message):
             return _told(now, message)
         case TaskForked() as fact:

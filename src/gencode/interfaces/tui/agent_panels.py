@@ -16,7 +16,7 @@ from gencode.core.spec import same_name
 from gencode.core.status import Status
 from gencode.core.text import visible, visible_line
 from gencode.interfaces.render.agent_view import SIGNS, AgentView, figures, name_of, progress_line, state
-from gencode.interfaces.render.number_format import plural
+from gencode.interfaces.render.number_format import counted
 from gencode.interfaces.render.plain_text import receipt_lines, refused_count
 from gencode.interfaces.render.transcript import Call
 
@@ -102,7 +102,7 @@ def result_panel(agent: AgentView, now: str, width: int, most: int = RESULT_LINE
     lines = visible(text).splitlines()
     body = Text("\n".join(lines[:most]))
     if len(lines) > most:
-        body.append(f"\n… {plural(len(lines) - most, 'more line')} (Enter opens)", "faint")
+        body.append(f"\n… {counted(len(lines) - most, 'more line')} (Enter opens)", "faint")
     if not well and agent.error and agent.result.strip():
         body.append(f"\n{visible_line(agent.error)}", "bad")
     for line in receipt_lines(agent):

@@ -11,7 +11,7 @@ from rich.syntax import Syntax
 from rich.text import Text
 
 from gencode.core.text import visible, visible_line
-from gencode.interfaces.render.number_format import plural
+from gencode.interfaces.render.number_format import counted
 from gencode.interfaces.render.transcript import (
     Call,
     IncomingMessage,
@@ -72,7 +72,7 @@ def message(entry: IncomingMessage, names: dict[str, str]) -> RenderableType:
     lines = text.splitlines()
     head = Text.assemble((f"⋮ {visible_line(sender, 40)}: ", "system"), (lines[0] if lines else "", "system"))
     if len(lines) > 1:
-        head.append(f" (+{plural(len(lines) - 1, 'line')})", "faint")
+        head.append(f" (+{counted(len(lines) - 1, 'line')})", "faint")
     return head
 
 
@@ -82,7 +82,7 @@ def _shortened(text: str) -> tuple[str, str]:
     lines = kept.split("\n")
     kept = "\n".join(lines[:RESULT_LINES])
     left = len(text) - len(kept)
-    return kept, f"\n  … {plural(left, 'more character')} (sent in full)" if left else ""
+    return kept, f"\n  … {counted(left, 'more character')} (sent in full)" if left else ""
 
 
 def full_message(entry: IncomingMessage, names: dict[str, str]) -> RenderableType:
@@ -97,7 +97,7 @@ def full_message(entry: IncomingMessage, names: dict[str, str]) -> RenderableTyp
 def thought(entry: Thought, *, opened: bool) -> RenderableType:
     """What the model thought: a line, or all of it."""
     words = len(entry.text.split())
-    head = Text(f"{'▾' if opened else '▸'} Thinking ({plural(words, 'word')})", "thought")
+    head = Text(f"{'▾' if opened else '▸'} Thinking ({counted(words, 'word')})", "thought")
     if not opened:
         return head
     return Group(head, Padding(Text(visible(entry.text).strip(), "thought"), (0, 0, 0, 2)))
@@ -125,7 +125,7 @@ def call(entry: Call, *, opened: bool) -> RenderableType:
         shown = diff if opened else diff[:8]
         parts.append(Padding(diff_lines(shown), (0, 0, 0, 2)))
         if len(diff) > len(shown):
-            parts.append(Text(f"  … {plural(len(diff) - len(shown), 'more line')} (Enter opens)", "faint"))
+            parts.append(Text(f"  … {counted(len(diff) - len(shown), 'more line')} (Enter opens)", "faint"))
     if opened:
         parts += _details(entry, with_input=not diff)
     return parts[0] if len(parts) == 1 else Group(*parts)
@@ -161,7 +161,7 @@ def _details(entry: Call, *, with_input: bool) -> list[RenderableType]:
         )
     if entry.result:
         lines = visible(entry.result).splitlines()
-        more = [f"… {plural(len(lines) - RESULT_LINES, 'more line')}"] if len(lines) > RESULT_LINES else []
+        more = [f"… {counted(len(lines) - RESULT_LINES, 'more line')}"] if len(lines) > RESULT_LINES else []
         body = Text("\n".join((*lines[:RESULT_LINES], *more)), "bad" if entry.state == "failed" else "faint")
         parts.append(Padding(body, (0, 0, 0, 2)))
     if entry.why:

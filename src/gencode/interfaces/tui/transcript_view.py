@@ -17,7 +17,7 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from gencode.interfaces.render.agent_view import AgentView
-from gencode.interfaces.render.number_format import plural
+from gencode.interfaces.render.number_format import counted
 from gencode.interfaces.render.text_layout import code_parts, cut
 from gencode.interfaces.render.transcript import (
     NOT_SUMMED_UP,
@@ -162,7 +162,9 @@ class BlockRenderer:
         """What is just being thought and said, and what waits to be heard."""
         if transcript.thinking and not transcript.text:
             words = len(transcript.thinking.split())
-            yield from self.renderer.lines(Text(f"\n▸ Thinking… ({plural(words, 'word')})", "thought"), width)
+            yield from self.renderer.lines(
+                Text(f"\n▸ Thinking… ({counted(words, 'word')})", "thought"), width
+            )
         if transcript.text.strip():
             yield Strip([])
             yield from self._streamed(transcript, width)

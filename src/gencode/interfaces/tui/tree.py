@@ -11,7 +11,7 @@ from gencode.core.status import Status
 from gencode.core.text import visible_line
 from gencode.interfaces.chat.task_controls import TASK_ACTIONS
 from gencode.interfaces.render.agent_view import SIGNS, AgentRow, View, rows, state
-from gencode.interfaces.render.number_format import bar_text, money, plural, seconds, tokens
+from gencode.interfaces.render.number_format import bar_text, counted, money, seconds, tokens
 from gencode.interfaces.tui.agent_panels import drop_unit
 from gencode.interfaces.tui.error_boundary import ErrorBoundary
 from gencode.interfaces.tui.strip_renderer import StripRenderer
@@ -129,7 +129,7 @@ class TreePanel(ErrorBoundary, ScrollView, can_focus=True):
         for bar in row.bars:
             stands.append(f" {bar_text(bar, 6)}", "warn" if bar.share >= 0.8 else "faint")
         cost = money(row.spent.usd)
-        figures = (plural(row.turns, "turn"), tokens(row.spent), *((cost,) if cost else ()))
+        figures = (counted(row.turns, "turn"), tokens(row.spent), *((cost,) if cost else ()))
         used = f" · {' · '.join(figures)} · {seconds(agent.elapsed(self._now))}"
         stands.append(drop_unit(used, room - stands.cell_len), "faint")
         return stands
