@@ -64,7 +64,7 @@ def test_the_parts_stand_in_order_with_the_task_and_the_clock_last():
     assert text.startswith("You are a subagent of GenCode")
     assert "## Agent Type: tester\nRuns tests.\n" in text
     assert "## Additional Instructions\nRun them twice.\n" in text
-    assert "it is cut after 1,234 characters." in text
+    assert "it is truncated after 1,234 characters." in text
     assert text.endswith(
         "## Environment\n- Working directory: /home/me/app\n- Platform: " + sys.platform + "\n\n"
         "## Your Task\nFind it.\n\nDate: 2026-02-03"
@@ -115,7 +115,7 @@ def test_an_agent_without_tools_is_told_so():
 def test_agents_that_can_be_sent_are_listed_with_when_to_use_them():
     whole = "Finds things.\nUse it first, e.g. for code. 次の文。"
     text = prompt(task="", agents=(("Explore", whole), ("x", ""), ("y", "word " * 99)))
-    listed = text.partition("### Agents you can send\n")[2].partition("\n\n")[0].splitlines()
+    listed = text.partition("### Agents you can start\n")[2].partition("\n\n")[0].splitlines()
     assert listed[:2] == ["- Explore: Finds things. Use it first, e.g. for code. 次の文。", "- x"]
     assert (listed[2].endswith("word word…"), 290 < len(listed[2]) <= 305) == (True, True)
 
@@ -150,7 +150,7 @@ def test_a_listing_shortens_descriptions_before_it_leaves_out_names():
     agents = [(f"agent{n}", "word " * 60) for n in range(30)]
     shown = listing(agents)
     assert [line.split(":")[0] for line in shown.splitlines()] == [f"- agent{n}" for n in range(30)]
-    assert listing(agents, 150).splitlines()[-1] == "- and 20 more that can be sent by name"
+    assert listing(agents, 150).splitlines()[-1] == "- and 20 more, available by name"
 
 
 @given(st.lists(st.tuples(st.text(), st.text()), max_size=80), st.integers(60, 2_000))

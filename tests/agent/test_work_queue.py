@@ -38,9 +38,9 @@ async def cancelled(*tasks: "asyncio.Task[None]") -> None:
 @pytest.mark.parametrize(
     ("most", "caps", "sentence"),
     [
-        (0, {}, "A cap of 0 agents at once lets nobody work; name at least 1."),
-        (-3, {}, "A cap of -3 agents at once lets nobody work; name at least 1."),
-        (4, {"x/y": 0}, "A cap of 0 agents of x/y at once lets nobody work; name at least 1."),
+        (0, {}, "A limit of 0 agents at once would let none run; use at least 1."),
+        (-3, {}, "A limit of -3 agents at once would let none run; use at least 1."),
+        (4, {"x/y": 0}, "A limit of 0 agents of x/y at once would let none run; use at least 1."),
     ],
 )
 def test_a_cap_that_lets_nobody_work_is_a_mistake(most: int, caps: Mapping[str, int], sentence: str) -> None:

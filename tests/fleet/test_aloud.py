@@ -17,7 +17,7 @@ from tests.waiting import PATIENCE, wait_until
 pytestmark = pytest.mark.needs("postgres")
 
 SENDS = {"subagent_type": "Explore", "prompt": "look", "isolation": "process"}
-NONE = "waits for a worker: no worker is there (what helps: gen worker --workspace {folder},"
+NONE = "waits for a worker: no worker is running (to fix this: gen worker --workspace {folder},"
 FAR = "waits for a worker: only a worker that shares its folder can run it"
 
 

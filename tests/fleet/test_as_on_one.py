@@ -125,7 +125,7 @@ async def test_an_agent_on_a_worker_writes_to_its_sender_and_is_told_whom_it_rea
         told, refused = await Stage(gen, child.agent_id).told(child.agent_id)
         facts = transcript_of(await gen.history.events(job.id))
     assert told == f"main (task {job.id}) gets the message before its next reply."
-    assert refused.endswith(f"You also reach: main (task {job.id}), your parent.")
+    assert refused.endswith(f"You can also write to: main (task {job.id}), your parent.")
     assert [reported(each.text) for each in facts if isinstance(each, UserMessage) and each.mail] == [
         f"[talker (task {child.agent_id}) says]\nhello"
     ]

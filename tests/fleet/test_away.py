@@ -242,7 +242,7 @@ async def test_without_git_a_task_waits_for_a_worker_that_shares_its_folder(coun
         assert stuck.task == task
         assert stuck.missing_worker.why == (
             f"only a worker that shares its folder can run it, because {plain} is not in a git repository, "
-            "and none says that it works there"
+            "and no running worker has it"
         )
         await gen.stop(task)
 

@@ -24,9 +24,9 @@ from tests.waiting import PATIENCE, until
 pytestmark = pytest.mark.needs("postgres")
 
 SENDS = {"subagent_type": "Explore", "prompt": "look", "isolation": "process"}
-NOBODY = "no worker took it within 1 s: no worker is there (what helps: gen worker"
+NOBODY = "no worker took it within 1 s: no worker is running (to fix this: gen worker"
 NOT_TAKEN = (
-    "no worker took it within 100 s: no worker that is there takes tasks of Explore (what helps: gen worker"
+    "no worker took it within 100 s: no running worker accepts tasks of Explore (to fix this: gen worker"
 )
 
 NOT_SHARED = "no worker took it within 100 s: only a worker that shares its folder can run it, because"
@@ -128,7 +128,7 @@ async def test_what_nobody_waits_for_is_left_to_workers_that_come_by_day_and_is_
         [task] = await submit(gen, 1, "Explore")
     assert await watching.pass_by(1_000) == []
     [stuck] = [each for each in (await fleet_status(narrow.url)).stuck if each.task == task]
-    assert stuck.missing_worker.why == "no worker that is there takes tasks of Explore"
+    assert stuck.missing_worker.why == "no running worker accepts tasks of Explore"
     assert await close_unclaimed(store, task, "it is in the way of other tests")
 
 

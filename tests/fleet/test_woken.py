@@ -32,7 +32,7 @@ from tests.waiting import PATIENCE
 
 pytestmark = pytest.mark.needs("postgres")
 
-NOBODY = "a worker: no worker is there"
+NOBODY = "a worker: no worker is running"
 
 
 @pytest.fixture(scope="module")

@@ -16,8 +16,8 @@ pytestmark = pytest.mark.needs("postgres")
 
 NO_GIT = {"cwd": "/a b", "alone": "/a b is not in a git repository"}
 USUAL = 3_600.0
-BY_ITSELF = ", and it goes on by itself within a minute or so"
-LACKS = f"put right what a worker lacks{BY_ITSELF}"
+BY_ITSELF = ", and it continues by itself within about a minute"
+LACKS = f"fix what the worker reported{BY_ITSELF}"
 WAY = "gen worker --workspace '/a b', on a machine that has this folder"
 
 
@@ -57,12 +57,12 @@ def card(name: str, agents: str = "all", workspace: str = "/w", running: int = 0
 
 async def test_a_task_waits_for_a_worker_that_is_there_takes_its_agent_and_has_room(store: Any) -> None:
     task = await sent(store, cwd="/a")
-    assert await seen(store, task) == Said("no worker is there", "gen worker", USUAL)
+    assert await seen(store, task) == Said("no worker is running", "gen worker", USUAL)
     await store.report(card("one", "Plan, tester"))
-    told = "no worker that is there takes tasks of Explore"
+    told = "no running worker accepts tasks of Explore"
     assert await seen(store, task) == Said(told, "gen worker --agents Explore", USUAL)
     await store.report(card("two", running=4))
-    assert await seen(store, task) == Said("all workers have enough to do", "gen worker")
+    assert await seen(store, task) == Said("all workers are busy", "gen worker")
     await store.report(card("three", "Plan, explore"))
     assert await seen(store, task) == Said()
     await store.parcels.report_problem(task, "three", "its disk is full.", MissingPart.OTHER)
@@ -112,8 +112,8 @@ async def test_what_was_said_of_a_task_before_it_was_sent_again_counts_no_more(s
 async def test_a_task_is_waited_for_as_long_as_it_may_take(store: Any) -> None:
     task = await sent(store, cwd="/a", handover={"seconds": 7.5})
     found = await seen(store, task)
-    assert found == Said("no worker is there", "gen worker", 7.5)
-    told = "no worker took it within 7.5 s: no worker is there (what helps: gen worker)"
+    assert found == Said("no worker is running", "gen worker", 7.5)
+    told = "no worker took it within 7.5 s: no worker is running (to fix this: gen worker)"
     assert (await store.missing_worker(task)).end == told
 
 
@@ -128,8 +128,8 @@ async def test_what_a_task_waits_for_is_surveyed_at_once_unless_it_goes_away_by_
         stuck = (await fleet_status(store.link.url)).stuck
         told.append([(each.task, each.missing_worker.why, each.missing_worker.way) for each in stuck])
     assert told == [
-        [(task, "no worker is there", "gen worker")],
-        [(task, "no worker that is there takes tasks of Explore", "gen worker --agents Explore")],
+        [(task, "no worker is running", "gen worker")],
+        [(task, "no running worker accepts tasks of Explore", "gen worker --agents Explore")],
         [],
         [],
     ]
@@ -149,7 +149,7 @@ async def test_an_agent_that_no_worker_has_is_named_at_once_with_the_way_to_it(s
     found = await seen(store, task)
     assert found == Said("no worker has the agent Explore", way, USUAL)
     end = (await store.missing_worker(task)).end
-    assert end.endswith(f"no worker has the agent Explore (what helps: {put})")
+    assert end.endswith(f"no worker has the agent Explore (to fix this: {put})")
     [stuck] = (await fleet_status(store.link.url)).stuck
     assert (stuck.task, stuck.missing_worker.why, stuck.missing_worker.way) == (
         task,
@@ -164,15 +164,15 @@ async def test_a_task_without_git_waits_for_a_worker_that_works_in_its_folder(st
     from gencode.stores.pg_fleet_status import fleet_status
 
     task = await sent(store, **NO_GIT)
-    assert await seen(store, task) == Said("no worker is there", WAY, USUAL)
+    assert await seen(store, task) == Said("no worker is running", WAY, USUAL)
     await store.report(card("far"))
     alone = "only a worker that shares its folder can run it, because /a b is not in a git repository"
-    none = f"{alone}, and none says that it works there"
+    none = f"{alone}, and no running worker has it"
     assert await seen(store, task) == Said(none, WAY)
     await store.parcels.report_problem(task, "far", NOT_HERE, MissingPart.FOLDER)
     assert await seen(store, task) == Said(none, WAY, USUAL)
     await store.report(card("near", workspace="/a b", running=4))
-    assert await seen(store, task) == Said("all workers have enough to do", WAY)
+    assert await seen(store, task) == Said("all workers are busy", WAY)
     await store.parcels.report_problem(task, "near", NOT_HERE, MissingPart.FOLDER)
     assert await seen(store, task) == Said(alone, WAY, USUAL)
     await store.link.fetch("UPDATE gen_task SET dispatched_at = now() - interval '1 hour'")
@@ -199,7 +199,7 @@ async def test_a_task_that_somebody_is_at_waits_for_nobody(store: Any) -> None:
 async def test_the_way_out_names_a_folder_as_a_shell_takes_it(store: Any, cwd: str, typed: str) -> None:
     task = await sent(store, cwd=cwd, alone="it is not in a git repository")
     way = f"gen worker --workspace {typed}, on a machine that has this folder"
-    assert await seen(store, task) == Said("no worker is there", way, USUAL)
+    assert await seen(store, task) == Said("no worker is running", way, USUAL)
     assert echoed(typed) == cwd
 
 

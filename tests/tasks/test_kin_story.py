@@ -22,7 +22,7 @@ from tests.tasks.minds import MODEL, Told, say, thinking
 from tests.tasks.words import heard, numbered, said
 from tests.waiting import until
 
-SENDER = re.compile(r"\(task ([0-9a-f]{8})\) sent you")
+SENDER = re.compile(r"started by \w+ \(task ([0-9a-f]{8})\)")
 BESIDE = re.compile(r", \w+ \(task ([0-9a-f]{8})\)")
 SAYS = re.compile(r"\(task ([0-9a-f]{8})\) says\]")
 MAY = {"allow": ["Task"]}
@@ -117,7 +117,7 @@ async def test_agents_in_processes_of_their_own_write_to_their_sender_and_to_eac
             return say("", *[write(task, f"{told.prompt} to main") for task in SENDER.findall(told.system)])
         if len(beside) < 2:
             return say("", write("beside", "is anybody there?"))
-        if "gets the message" not in told.heard.partition("You also reach")[2]:
+        if "gets the message" not in told.heard.partition("You can also write to")[2]:
             return say("", *[write(task, f"{told.prompt} to another") for task in beside])
         return say("I heard them.") if len(said_by) == 2 else say("", ("LS", {"path": "."}))
 
@@ -338,11 +338,9 @@ async def test_an_agent_that_may_write_is_told_who_it_is_who_sent_it_and_whom_it
         await gen.ask("go").outcome()
         answers = [each.text for each in told(await said(gen, SECOND))]
         begun = (await gen.find(SECOND)).terms.system
-    words = (
-        f"## Messages\nYou are task {SECOND}. main (task 00000001) sent you. SendMessage reaches it and the "
-        "agents that it sent beside you; a task_id that is none of theirs is refused with those there are."
-    )
-    reach = "Your own are: none. You also reach: main (task 00000001), your parent, Explore (task 00000002)."
-    assert model.systems["Here"] == f"{begun}\n\n{words}"
+    kin = "Your own are: none. You can also write to: main (task 00000001), your parent, "
+    reach = f"{kin}Explore (task 00000002)."
+    added = model.systems["Here"].removeprefix(f"{begun}\n\n")
+    assert added.startswith("## Messages\n") and SECOND in added and "main (task 00000001)" in added
     assert "## Messages" not in model.systems["main"] + model.systems["Explore"]
     assert [each.endswith(reach) for each in answers] == [True, True]

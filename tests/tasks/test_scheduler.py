@@ -275,7 +275,7 @@ async def test_what_cannot_be_planned_is_refused(tmp_path: Path) -> None:
             (JobRequest("@daily", "x", to="mars:x"), "There is no channel 'mars'"),
             (JobRequest("@daily", "x", to="mars"), "is no address"),
             (JobRequest("@daily", "x", zone="Mars/Base"), "There is no time zone"),
-            (JobRequest("sometimes", "x"), "is no schedule"),
+            (JobRequest("sometimes", "x"), "is not a schedule"),
         ):
             with pytest.raises(UserMistake, match=why):
                 await calendar.add(plan)

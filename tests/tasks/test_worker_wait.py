@@ -89,7 +89,7 @@ async def test_a_database_that_is_away_is_looked_at_again() -> None:
 def test_a_worker_that_may_come_at_any_time_is_waited_for_without_a_reason() -> None:
     assert (MissingWorker().words, NONE.words) == (
         "a worker",
-        "a worker: no worker is there (what helps: gen worker)",
+        "a worker: no worker is running (to fix this: gen worker)",
     )
 
 

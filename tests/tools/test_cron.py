@@ -88,8 +88,8 @@ async def test_what_is_planned_is_listed_and_removed(tmp_path: Path) -> None:
         ({"action": "add", "prompt": "x"}, 'The schedule is missing; write it as "0 9 \\* \\* 1-5"'),
         ({"action": "add", "schedule": "@daily"}, "The prompt is empty"),
         ({"action": "add", "schedule": "every 5s", "prompt": "x"}, "is not between a minute and a year"),
-        ({"action": "add", "schedule": "0 0 31 2 *", "prompt": "x"}, "never comes"),
-        ({"action": "add", "schedule": "at 2020-01-01T00:00", "prompt": "x"}, "is over"),
+        ({"action": "add", "schedule": "0 0 31 2 *", "prompt": "x"}, "never occurs"),
+        ({"action": "add", "schedule": "at 2020-01-01T00:00", "prompt": "x"}, "is in the past"),
         (
             {"action": "add", "schedule": "@daily", "prompt": "x", "agent": "Nobody"},
             "There is no agent 'Nobody'",

@@ -54,7 +54,7 @@ WRITES = "SendMessage"
 _SOURCES: dict[str, Source] = {"builtin": "builtin", "mcp": "mcp"}
 _ANSWER = RuleOrigin(RuleSource.ANSWER)
 _OUTPUT = RuleOrigin(RuleSource.OUTPUT)
-CHANGED = "It was allowed a moment ago; the policy or what it speaks of has changed since."
+CHANGED = "It was allowed a moment ago, but the policy or the file has changed since."
 ABOUT_TASKS = frozenset({"TaskOutput", "TaskStop", WRITES})
 _TARGET_FIELDS = ("task_id", "shell_id")
 
@@ -132,13 +132,13 @@ class NoAgents:
 
 DECLINED = "The user declined this call."
 RESPECT = (
-    "Respect that: do not try to reach the same by other means. Ask what to do instead, or go on without it "
-    "and say so."
+    "Respect that: do not try to reach the same by other means. Ask what to do instead, or continue "
+    "without it and say so."
 )
 LONGEST_REASON = 2_000
 NESTED = (
-    "An agent that was sent sends others only where max_depth, in the settings of the machine that runs it, "
-    "lets it, and only those that its file names, as in Task(Explore)."
+    "A subagent can start others only if max_depth in the settings of its machine allows it, and only those "
+    "its file names, as in Task(Explore)."
 )
 
 
@@ -395,7 +395,7 @@ class Gate(Struct, kw_only=True, eq=False):
         own = ", ".join(self.relatives.own(target)) or "none"
         why = f"{decision.why} Your own are: {own}."
         if self.may_write and self.toolbox[call.name].name == WRITES and (kin := self.relatives.reachable()):
-            why = f"{why} You also reach: {', '.join(kin)}."
+            why = f"{why} You can also write to: {', '.join(kin)}."
         return replace(decision, why=why)
 
     @property

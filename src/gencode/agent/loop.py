@@ -63,11 +63,11 @@ if TYPE_CHECKING:
 
 ASK_AGAIN = (
     "Your reply ends by announcing work, but it calls no tool, and nothing happens after such a reply. Do "
-    "it now. If nothing is left to do, give your whole answer once more: only your last reply is passed on."
+    "the work now. If nothing is left to do, repeat your whole answer: only your last reply is passed on."
 )
 NOT_DONE = "its last reply announces work that was not done"
-CUT = "Your work was cut: {why}. Go on from here."
-BACK_IN_LINE = "waits for its turn to go on"
+CUT = "Your turn was interrupted: {why}. Continue from here."
+BACK_IN_LINE = "waiting in the queue to continue"
 MOST_REPAIRS = 2
 FULL = 0.8
 """What a model holds is taken as full here: its reply needs room too."""

@@ -22,36 +22,36 @@ LONGEST_LISTING = 4_000
 LONGEST_LISTED = 300
 
 _CONVERSATION = (
-    "You are GenCode, a coding assistant that works in the user's project and sends subagents to do parts of "
-    "the work."
+    "You are GenCode, a coding assistant that works in the user's project and delegates parts of the work to "
+    "subagents."
 )
 _ERRAND = (
-    "You are a subagent of GenCode, a coding assistant. Another agent sent you. It sees none of your steps, "
-    "only your final reply, {questions}."
+    "You are a subagent of GenCode, a coding assistant. Another agent started you. It sees none of your "
+    "steps, only your final reply, {questions}."
 )
 _ASKS = "AskUserQuestion"
 _UNANSWERED = "and nobody can answer questions while you work"
 _ANSWERED = f"and what you ask with {_ASKS}"
 _KIN = (
-    "## Messages\nYou are task {task}. {sender} sent you. SendMessage reaches it and the agents that it sent "
-    "beside you; a task_id that is none of theirs is refused with those there are."
+    "## Messages\nYou are task {task}, started by {sender}. With SendMessage you can write to it and to its "
+    "other subagents; any other task_id is refused, with a list of the valid ones."
 )
 
 _MODES = {
     Mode.PLAN: (
         "Read-only",
-        "Look, and change nothing: write no file, and run no command that has an effect. Calls that would "
-        "change something are refused; describe the change instead.",
+        "Change nothing: write no file, and run no command that has an effect. Calls that would change "
+        "something are refused; describe the change instead.",
     ),
     Mode.DEFAULT: (
         "Default",
-        "Reading is free. Some calls need a person's permission; a call that is refused stays refused, so "
+        "Reading needs no approval. Some calls need the user's approval; a refused call stays refused, so "
         "find another way or report it.",
     ),
     Mode.ACCEPT_EDITS: (
         "Accept edits",
-        "You may change files in the working directory. Some commands still need a person's permission; a "
-        "call that is refused stays refused.",
+        "You may change files in the working directory. Some commands still need the user's approval; a "
+        "refused call stays refused.",
     ),
     Mode.DONT_ASK: (
         "Autonomous",
@@ -59,7 +59,8 @@ _MODES = {
     ),
     Mode.UNATTENDED: (
         "Unattended",
-        "Nobody can give permission. Calls that need it are refused; do the rest and report what is left.",
+        "Nobody can approve calls. Those that need approval are refused; do the rest, and report what is "
+        "left.",
     ),
 }
 
@@ -142,7 +143,7 @@ def listing(agents: Iterable[tuple[str, str]], most: int = LONGEST_LISTING) -> s
         if room < 0:
             break
         kept.append(line)
-    return "\n".join([*kept, f"- and {len(lines) - len(kept)} more that can be sent by name"])
+    return "\n".join([*kept, f"- and {len(lines) - len(kept)} more, available by name"])
 
 
 def first_words(text: str, most: int) -> str:
@@ -164,7 +165,7 @@ def _mode(mode: Mode, tools: tuple[str, ...]) -> str:
 @lru_cache(maxsize=32)
 def _additional(prompt: str, agents: tuple[tuple[str, str], ...]) -> str:
     own = inert(prompt).strip()[:LONGEST_INSTRUCTIONS]
-    sendable = f"### Agents you can send\n{listing(agents)}" if agents else ""
+    sendable = f"### Agents you can start\n{listing(agents)}" if agents else ""
     said = "\n\n".join(part for part in (own, sendable) if part)
     return f"## Additional Instructions\n{said}" if said else ""
 
@@ -175,7 +176,7 @@ def _guidelines(result_cap: int | None) -> str:
     if result_cap is not None:
         lines.append(
             "End with one reply that stands on its own: the answer first, then what supports it. Keep it "
-            f"short; it is cut after {result_cap:,} characters."
+            f"short; it is truncated after {result_cap:,} characters."
         )
     return "## Guidelines\n" + "\n".join(f"- {line}" for line in lines)
 

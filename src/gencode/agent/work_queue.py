@@ -106,7 +106,9 @@ class SlotPool:
     def __init__(self, most: int, caps: Mapping[str, int] = NO_CAPS) -> None:
         for whose, cap in (("", most), *((f" of {name}", cap) for name, cap in caps.items())):
             if cap < 1:
-                raise UserMistake(f"A cap of {cap} agents{whose} at once lets nobody work; name at least 1.")
+                raise UserMistake(
+                    f"A limit of {cap} agents{whose} at once would let none run; use at least 1."
+                )
         self._most = most
         self.caps = dict(caps)
         self._load = CapUsage(caps)

@@ -127,35 +127,35 @@ class Worker:
     """Runs tasks of a shared database. `name` is unique for this process."""
 
     def __init__(
-        self, store: FleetStore, shape: WorkerOptions, last_word: Callable[[], None] = lambda: None
+        self, store: FleetStore, options: WorkerOptions, last_word: Callable[[], None] = lambda: None
     ) -> None:
         """`last_word` says to a person that the process ends as a whole; it must not wait for anybody."""
         self.name = f"{socket.gethostname()}-{os.getpid()}-{new_id()}"
         self._store = store
-        self._shape = shape
+        self._options = options
         self._rooms: dict[str, WorkerFolder] = {}
         self._closing: set[asyncio.Future[Any]] = set()
         self._draining = False
         self._left: list[Lease] = []
         self._bound: dict[str, tuple[RunningTask, str]] = {}
-        caps = {name.casefold(): cap for name, cap in shape.caps.items()}
-        self._repertoire = known = ServedAgents(shape.agents)
-        share = TaskSelection(known.names, shape.most, caps, self._parked, self._fits, known.serve_waiting)
+        caps = {name.casefold(): cap for name, cap in options.caps.items()}
+        self._served = known = ServedAgents(options.agents)
+        share = TaskSelection(known.names, options.most, caps, self._parked, self._fits, known.serve_waiting)
         self._serving = QueueConsumer(store, share, self.run)
-        self.leases = LeaseRenewal(self._renew, shape.lease_seconds, self._lost)
-        self._reluctance = RetryDelays()
+        self.leases = LeaseRenewal(self._renew, options.lease_seconds, self._lost)
+        self._retry_delays = RetryDelays()
         self._unclaimed = UnclaimedTasks(store, lambda: self.can_judge)
-        house = WorkerSettings(self.name, shape.workspace, shape.home, shape.folders, shape.walls)
-        self._lodgings = WorkerCopies(store, store.parcels, house)
+        settings = WorkerSettings(self.name, options.workspace, options.home, options.folders, options.walls)
+        self._copies = WorkerCopies(store, store.parcels, settings)
         self._last_word = last_word
 
     @property
     def card(self) -> WorkerInfo:
         """The worker as others see it."""
-        agents = ", ".join(self._shape.agents) or "all"
-        workspace, running = str(self._shape.workspace), self._serving.running
+        agents = ", ".join(self._options.agents) or "all"
+        workspace, running = str(self._options.workspace), self._serving.running
         return WorkerInfo(
-            self.name, agents, workspace, self._shape.most, running, self._draining, version=__version__
+            self.name, agents, workspace, self._options.most, running, self._draining, version=__version__
         )
 
     @property
@@ -191,11 +191,11 @@ class Worker:
         """Stop what still runs and leave it to other workers, which go on with it at once."""
         self.drain()
         owners = [components(room.opened).supervisor.owner for room in self._rooms.values() if room.opened]
-        copies = self._lodgings.abandon()
+        copies = self._copies.abandon()
         self._give_up(HANDED_BACK)
         await self._settled()
-        for lodged in copies:
-            await lodged.hand_over()
+        for copy in copies:
+            await copy.hand_over()
         for owner in owners:
             with suppress(StoreTrouble):
                 await self._store.hand_back(owner)
@@ -206,7 +206,7 @@ class Worker:
         if found is None or found.order is None:
             return
         if not found.free:
-            raise RetryLater("another worker is running it", self._shape.lease_seconds / 3)
+            raise RetryLater("another worker is running it", self._options.lease_seconds / 3)
         async with AsyncExitStack() as stack:
             try:
                 order = read_order(found.order)
@@ -216,7 +216,7 @@ class Worker:
                     return
                 gen = await self._entered(stack, found, order)
                 await self._must_know(gen, found, order)
-                handover = _bounded(found, order.handover, self._shape.budget)
+                handover = _bounded(found, order.handover, self._options.budget)
                 most = handover.created.budget if handover.created else NO_BUDGET
                 await self._must_have_model(gen, found, order, most)
                 job = await gen.take_on(handover)
@@ -245,7 +245,7 @@ class Worker:
         try:
             gen.agents.find(found.agent)
         except UserMistake as mistake:
-            self._repertoire.note_missing(found.task, found.agent)
+            self._served.note_missing(found.task, found.agent)
             raise await self._unable(found, order, *lacking(found.agent, mistake)) from None
 
     async def _must_have_model(
@@ -265,17 +265,17 @@ class Worker:
         """What makes a task wait for another worker, because this machine is not set up for it."""
         await self._store.parcels.report_problem(found.task, self.name, why, lacks)
         needs = TaskNeeds(found.agent, order.cwd, order.mark, either=True)
-        return RetryLater(why, self._reluctance.next_delay(found.task), needs)
+        return RetryLater(why, self._retry_delays.next_delay(found.task), needs)
 
     async def _fits(self, needs: TaskNeeds) -> bool:
         """Whether what another worker lacked for a task is here: its agent, or its folder."""
-        if (needs.either or not needs.cwd) and needs.agent.casefold() in self._repertoire.own:
+        if (needs.either or not needs.cwd) and needs.agent.casefold() in self._served.own:
             return True
         if not needs.cwd:
             return False
         with suppress(FolderUnavailable):
-            async with self._lodgings.folder_for(FolderRequest("", needs.cwd, needs.mark)):
-                return self._repertoire.admit(needs.agent)
+            async with self._copies.folder_for(FolderRequest("", needs.cwd, needs.mark)):
+                return self._served.admit(needs.agent)
         return False
 
     async def _entered(self, stack: AsyncExitStack, found: DispatchedTask, order: FleetOrder) -> GenCode:
@@ -286,7 +286,7 @@ class Worker:
             return await stack.enter_async_context(self._seated(found.task, order))
         except FolderUnavailable as why:
             most = NEAR_SECONDS if why.lacks is MissingPart.FOLDER else LONGEST_SECONDS
-            again = self._reluctance.next_delay(found.task, most)
+            again = self._retry_delays.next_delay(found.task, most)
             raise RetryLater(str(why), again, TaskNeeds(found.agent, order.cwd, order.mark)) from None
         except (StoreTrouble, InvalidSnapshot):
             raise
@@ -297,17 +297,17 @@ class Worker:
     async def _seated(self, task: str, order: FleetOrder) -> AsyncGenerator[GenCode]:
         """An open GenCode for a task: in its folder, or in a copy of it that is this task's alone."""
         wanted = FolderRequest(task, order.cwd, order.mark, order.parcel, order.alone, order.tree)
-        async with self._lodgings.folder_for(wanted) as lodged:
-            if lodged is None and not self._is_sent_on(order):
+        async with self._copies.folder_for(wanted) as copy:
+            if copy is None and not self._is_sent_on(order):
                 yield await self._room(order.cwd, order.flags).gen()
                 return
-            room = self._room(str(lodged.workspace.cwd) if lodged else order.cwd, order.flags, task)
+            room = self._room(str(copy.workspace.cwd) if copy else order.cwd, order.flags, task)
             try:
                 gen = await room.gen()
-                if lodged is not None:
-                    components(gen).task_folders.prepare(task, lodged)
-                    lodged.run_by(components(gen).supervisor.owner)
-                    room.enter_copy(lodged)
+                if copy is not None:
+                    components(gen).task_folders.prepare(task, copy)
+                    copy.run_by(components(gen).supervisor.owner)
+                    room.enter_copy(copy)
                 yield gen
             finally:
                 room.close()
@@ -348,7 +348,7 @@ class Worker:
         if now is None or now.order is None:
             return
         if not now.free:
-            raise RetryLater("another worker is running it", self._shape.lease_seconds / 3)
+            raise RetryLater("another worker is running it", self._options.lease_seconds / 3)
         spent = isinstance(why, BudgetSpent)
         cause = StopCause(EndReason.BUDGET if spent else EndReason.NOT_STARTED, str(why))
         status = Status.LIMIT_REACHED if spent else Status.FAILED
@@ -368,7 +368,7 @@ class Worker:
         key = msgspec.json.encode([cwd, flags, own], order="deterministic").decode()
         room = self._rooms.get(key)
         if room is None or room.life.done() or room.given_up:
-            room = self._rooms[key] = WorkerFolder(self._store, self._shape, cwd, flags)
+            room = self._rooms[key] = WorkerFolder(self._store, self._options, cwd, flags)
         return room
 
     def _parked(self) -> int:
@@ -377,10 +377,10 @@ class Worker:
 
     async def _learn_agents(self) -> None:
         """The agents whose tasks are taken: those that were named, or all that are known or waited for."""
-        if self._repertoire.named:
+        if self._served.named:
             return
-        async with GenCode.open(self._shape.workspace, store=self._store) as gen:
-            self._repertoire.learn([spec.name for spec in gen.agents.spawnable()], await self._waiting())
+        async with GenCode.open(self._options.workspace, store=self._store) as gen:
+            self._served.learn([spec.name for spec in gen.agents.spawnable()], await self._waiting())
 
     async def _renew(self) -> None:
         await self._release()
@@ -393,7 +393,7 @@ class Worker:
         """Put tasks back into the queue that are missing there, and leave out agents that are not here."""
         pruned = time.monotonic()
         while True:
-            await asyncio.sleep(min(RECONCILE_SECONDS, self._shape.lease_seconds))
+            await asyncio.sleep(min(RECONCILE_SECONDS, self._options.lease_seconds))
             try:
                 await self._let_go()
                 if time.monotonic() > pruned + PRUNE_SECONDS:
@@ -404,7 +404,7 @@ class Worker:
                     log.warning("no worker could take these in time, they have ended: %s", ", ".join(ended))
                 if missing := await reconcile(self._store):
                     log.warning("put back into the queue: %s", ", ".join(missing))
-                if not self._repertoire.named and self._repertoire.drop_missing(await self._waiting()):
+                if not self._served.named and self._served.drop_missing(await self._waiting()):
                     self._serving.restart()
             except GenCodeError as trouble:
                 log.warning("the queue could not be looked after: %s", trouble)
@@ -417,18 +417,18 @@ class Worker:
         """Stop everything in time; the process ends as a whole where that takes too long."""
         if self._rooms:
             log.error("leases could not be renewed in time; everything that runs here is stopped")
-            end = asyncio.get_running_loop().call_later(_LAST_MOMENT * self._shape.lease_seconds, self._end)
+            end = asyncio.get_running_loop().call_later(_LAST_MOMENT * self._options.lease_seconds, self._end)
             self._give_up(STOPPED, end.cancel)
             self._store.cut()
 
     def _end(self) -> NoReturn:
-        """The commands that are still running end with this process; that is what their wardens are for."""
+        """The commands that are still running end with this process; that is what their guards are for."""
         log.critical("not everything could be stopped in time; the worker ends")
         self._last_word()
         os._exit(HARD_END)
 
     def _give_up(self, why: StopCause, then: Callable[[], None] | None = None) -> None:
-        self._lodgings.abandon()
+        self._copies.abandon()
         rooms, self._rooms = list(self._rooms.values()), {}
         for room in rooms:
             room.give_up(why)

@@ -59,10 +59,10 @@ class ForwardingEngine(FleetEngine):
 
     far = False
 
-    def __init__(self, store: FleetStore, shape: WorkerOptions, cwd: str, flags: Mapping[str, Any]) -> None:
-        super().__init__(store, Path(cwd), flags, shape.home)
+    def __init__(self, store: FleetStore, options: WorkerOptions, cwd: str, flags: Mapping[str, Any]) -> None:
+        super().__init__(store, Path(cwd), flags, options.home)
         self._journal = store
-        self._capped = {name.casefold() for name in shape.caps}
+        self._capped = {name.casefold() for name in options.caps}
 
     async def start(self, handover: Handover) -> FleetTask:
         """Give a task to the workers, unless it could wait for its own sender."""
@@ -84,16 +84,16 @@ class ForwardingEngine(FleetEngine):
 class WorkerFolder:
     """An open GenCode in one folder, with the settings that came with its tasks."""
 
-    def __init__(self, store: FleetStore, shape: WorkerOptions, cwd: str, flags: Mapping[str, Any]) -> None:
+    def __init__(self, store: FleetStore, options: WorkerOptions, cwd: str, flags: Mapping[str, Any]) -> None:
         self._store = store
         self._closing = asyncio.Event()
         self._opened: asyncio.Future[GenCode] = asyncio.get_running_loop().create_future()
         self._desk = QuestionDesk(here=False, shown_as=self._at_home)
         self._copied: tuple[str, str] | None = None
         """The copy in which the agents work, and the folder that it is a copy of."""
-        self._onward = ForwardingEngine(store, shape, cwd, flags)
+        self._forwarding = ForwardingEngine(store, options, cwd, flags)
         # What may be spent comes with each task, and whoever is there says what is asked.
-        own = {"max_agents": shape.most, "background_questions": True, **dict.fromkeys(BUDGETS)}
+        own = {"max_agents": options.most, "background_questions": True, **dict.fromkeys(BUDGETS)}
         self.life = asyncio.get_running_loop().create_task(self._lived(cwd, {**flags, **own}))
         self.given_up = False
 
@@ -110,13 +110,13 @@ class WorkerFolder:
     @property
     def parked(self) -> int:
         """How many of its tasks only wait, for a person or for an agent that another worker may run."""
-        return max(self._desk.parked, self._waiting() if self._onward.follows else 0)
+        return max(self._desk.parked, self._waiting() if self._forwarding.follows else 0)
 
-    def enter_copy(self, lodged: CopiedTaskFolder) -> None:
+    def enter_copy(self, copy: CopiedTaskFolder) -> None:
         """Note that the folder is a copy: questions name the original, and so do agents that are sent on."""
-        copied = lodged.copied
+        copied = copy.copied
         self._copied = (copied.top, copied.originals[-1].folder)
-        self._onward.transfer.enter_copy(EnclosingCopy(lodged.parcel, copied))
+        self._forwarding.transfer.enter_copy(EnclosingCopy(copy.parcel, copied))
 
     def _at_home(self, question: Question) -> Question:
         return question_for_sender(question, *self._copied) if self._copied else question
@@ -146,7 +146,7 @@ class WorkerFolder:
     async def _lived(self, cwd: str, settings: dict[str, Any]) -> None:
         try:
             async with GenCode.open(cwd, settings=settings, store=self._store, asker=self._desk) as gen:
-                components(gen).other_processes.employ(self._onward)
+                components(gen).other_processes.employ(self._forwarding)
                 gen.mcp_servers.wait_at_most(SERVERS_WAIT)
                 self._opened.set_result(gen)
                 await self._closing.wait()

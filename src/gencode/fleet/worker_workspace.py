@@ -88,10 +88,10 @@ class CopiedTaskFolder(TaskFolder):
 
     shared = False
 
-    def __init__(self, lodging: TaskWorktree, parcels: SnapshotStore, worker: str, home: Path) -> None:
-        super().__init__(lodging.tree)
+    def __init__(self, worktree: TaskWorktree, parcels: SnapshotStore, worker: str, home: Path) -> None:
+        super().__init__(worktree.tree)
         self._home = home
-        self._lodging = lodging
+        self._worktree = worktree
         self._parcels = parcels
         self._worker = worker
         self._owner = ""
@@ -105,9 +105,9 @@ class CopiedTaskFolder(TaskFolder):
         cls, guest: IncomingTask, parcels: SnapshotStore, home: Path, worker: str
     ) -> "CopiedTaskFolder":
         """Make the copy, and trust in it what its sender trusts."""
-        lodging = await open_task_worktree(guest, parcels, home)
-        lodging.trust(home)
-        return cls(lodging, parcels, worker, home)
+        worktree = await open_task_worktree(guest, parcels, home)
+        worktree.trust(home)
+        return cls(worktree, parcels, worker, home)
 
     async def find_aliases(self, walls: SandboxMode) -> None:
         """Find out whether commands here can use the names of the sender; where there are no walls, not."""
@@ -132,12 +132,12 @@ class CopiedTaskFolder(TaskFolder):
     @property
     def parcel(self) -> FolderSnapshot:
         """The folder as it was sent."""
-        return self._lodging.guest.parcel
+        return self._worktree.guest.parcel
 
     @property
     def workspace(self) -> Workspace:
         """Where the agent works: what names and rules say of the original counts for the copy."""
-        return replace(self._lodging.tree.workspace, copied=self.copied)
+        return replace(self._worktree.tree.workspace, copied=self.copied)
 
     @property
     def copied(self) -> FolderCopy:
@@ -145,19 +145,19 @@ class CopiedTaskFolder(TaskFolder):
         copy, folder = self.moved
         own = str(self._home)
         keeps = (copy,) if is_inside(folder, own) else (copy, own)
-        parcel = self._lodging.guest.parcel
+        parcel = self._worktree.guest.parcel
         return FolderCopy(copy, folder, parcel.home, keeps, parcel.earlier, self._found_at)
 
     @property
     def moved(self) -> tuple[str, str]:
         """The copy, and the checkout of the sender that it is a copy of."""
-        below = Path(self._lodging.guest.parcel.below)
-        there = Path(self._lodging.guest.cwd)
+        below = Path(self._worktree.guest.parcel.below)
+        there = Path(self._worktree.guest.cwd)
         return str(self._tree.path), str(there.parents[len(below.parts) - 1] if below.parts else there)
 
     def introduction(self) -> list[UserMessage]:
         """What an agent should know about its folder before it begins."""
-        parcel = self._lodging.guest.parcel
+        parcel = self._worktree.guest.parcel
         history = "" if parcel.head else ALONE
         forked = FORKED[parcel.fork] + (LEFT if parcel.start_left else "") + history
         told = f"{self._said(HERE)}{forked.format(left=parcel.start_left)}"
@@ -169,18 +169,18 @@ class CopiedTaskFolder(TaskFolder):
 
     @property
     def _place(self) -> WorkerCopy:
-        return WorkerCopy(str(self._lodging.cwd), self._worker)
+        return WorkerCopy(str(self._worktree.cwd), self._worker)
 
     def _moved(self) -> str:
         own = self.parcel.start and not self.parcel.fork
-        told = self._said(MOVED if own or not self._lodging.fresh else ANEW)
+        told = self._said(MOVED if own or not self._worktree.fresh else ANEW)
         told = " ".join(filter(None, (told, *(each.told_agent() for each in self.parcel.missing))))
-        return told + LEFT.format(left=self._lodging.left) if self._lodging.left else told
+        return told + LEFT.format(left=self._worktree.left) if self._worktree.left else told
 
     @property
     def same_place(self) -> bool:
         """Whether the agent has been exactly here before."""
-        return self._lodging.kept
+        return self._worktree.kept
 
     async def summary(self) -> FolderSummary:
         """What the agent changed, handed in, and how that can be taken over."""
@@ -189,11 +189,11 @@ class CopiedTaskFolder(TaskFolder):
         try:
             changes, notes = await self._handed_in()
         except GenCodeError as trouble:
-            await self._lodging.record_folder(
+            await self._worktree.record_folder(
                 self._parcels, self._owner, self._worker, as_reason(str(trouble))
             )
             changes, notes = None, [f"its folder {self.path} on {self._worker} was kept: {trouble}"]
-        parcel = self._lodging.guest.parcel
+        parcel = self._worktree.guest.parcel
         sent = (*parcel.notes, *(each.told() for each in parcel.missing))
         lost = [LOST.format(copy=copy) for copy in self._lost]
         return FolderSummary(changes, (*sent, *lost, *notes))
@@ -213,16 +213,16 @@ class CopiedTaskFolder(TaskFolder):
         """Let go of the place; a copy in which nothing was done is removed."""
         try:
             if not self._over:
-                await self._lodging.remove_if_unused()
+                await self._worktree.remove_if_unused()
         except GenCodeError as trouble:
             log.info("%s could not be removed: %s", self.path, trouble)
         finally:
-            self._lodging.release(home)
+            self._worktree.release(home)
 
     async def _handed_in(self) -> tuple[CopyChanges | None, list[str]]:
         self._over = True
-        work, why_not = await self._lodging.hand_in(self._parcels, self._owner, self._worker)
-        guest = self._lodging.guest
+        work, why_not = await self._worktree.hand_in(self._parcels, self._owner, self._worker)
+        guest = self._worktree.guest
         notes = [*self._tree.notes, *work.notes]
         if not work.kept:
             return None, list(self._tree.notes)
@@ -244,7 +244,7 @@ class CopiedTaskFolder(TaskFolder):
         return replace(changes, files=files, more_files=more, why=why_not, diff=work.diff), notes
 
     def _said(self, words: str) -> str:
-        there, here = self._lodging.guest.cwd, self._lodging.cwd
+        there, here = self._worktree.guest.cwd, self._worktree.cwd
         tops = [each.folder for each in self.copied.originals]
         commands = f"only {_listed(self._found_at)}" if self._found_at else "none of them"
         told = NAMES if len(self._found_at) == len(tops) else NAMES_OF_TOOLS
@@ -287,10 +287,10 @@ class WorkerSettings(Struct, frozen=True):
 class WorkerCopies:
     """The copies of folders that are in use on one worker."""
 
-    def __init__(self, store: Store, parcels: SnapshotStore, house: WorkerSettings) -> None:
+    def __init__(self, store: Store, parcels: SnapshotStore, settings: WorkerSettings) -> None:
         self._store = store
         self._parcels = parcels
-        self._house = house
+        self._settings = settings
         self._open: dict[str, CopiedTaskFolder] = {}
 
     @asynccontextmanager
@@ -302,24 +302,24 @@ class WorkerCopies:
         if self._is_here(wanted):
             yield None
             return
-        lodged = await self._prepared(wanted)
-        self._open[wanted.task] = lodged
+        copy = await self._prepared(wanted)
+        self._open[wanted.task] = copy
         try:
-            await self._look_back(lodged, wanted.task)
-            yield lodged
+            await self._look_back(copy, wanted.task)
+            yield copy
         finally:
             self._open.pop(wanted.task, None)
-            await lodged.leave(self._house.home)
+            await copy.leave(self._settings.home)
 
     def abandon(self) -> list[CopiedTaskFolder]:
         """Leave everything as it is, because others may have the tasks by now; what is left."""
-        for lodged in self._open.values():
-            lodged.abandon()
+        for copy in self._open.values():
+            copy.abandon()
         return list(self._open.values())
 
     async def _prepared(self, wanted: FolderRequest) -> CopiedTaskFolder:
         task = wanted.task
-        shared = self._house.folders == "shared" and wanted.mark != COPIED and not wanted.tree
+        shared = self._settings.folders == "shared" and wanted.mark != COPIED and not wanted.tree
         if wanted.parcel is None or shared:
             missing = FolderUnavailable(NOT_HERE, MissingPart.FOLDER)
             if task:
@@ -327,25 +327,25 @@ class WorkerCopies:
             raise missing
         guest = IncomingTask(task, wanted.cwd, wanted.parcel)
         try:
-            lodged = await CopiedTaskFolder.prepare(
-                guest, self._parcels, self._house.home, self._house.worker
+            copy = await CopiedTaskFolder.prepare(
+                guest, self._parcels, self._settings.home, self._settings.worker
             )
-            await lodged.find_aliases(self._house.walls)
+            await copy.find_aliases(self._settings.walls)
         except FolderUnavailable as why:
             log.warning("the folder of task %s cannot be had here: %s", task, why)
             await self._hinder(task, why)
             raise
-        return lodged
+        return copy
 
     async def _hinder(self, task: str, why: FolderUnavailable) -> None:
         with suppress(StoreTrouble):
-            await self._parcels.report_problem(task, self._house.worker, str(why), why.lacks)
+            await self._parcels.report_problem(task, self._settings.worker, str(why), why.lacks)
 
-    async def _look_back(self, lodged: CopiedTaskFolder, task: str) -> None:
+    async def _look_back(self, copy: CopiedTaskFolder, task: str) -> None:
         """Note what an agent that began elsewhere leaves behind there."""
         known = await self._store.task(task)
-        if known is not None and known.run.started_at and not lodged.same_place:
-            lodged.note_lost(await self._lost(known))
+        if known is not None and known.run.started_at and not copy.same_place:
+            copy.note_lost(await self._lost(known))
 
     async def _lost(self, known: Task) -> tuple[str, ...]:
         """The copies elsewhere with work of a task that nobody handed in."""
@@ -358,7 +358,7 @@ class WorkerCopies:
 
     def _is_here(self, wanted: FolderRequest) -> bool:
         """Whether a folder is one of those this worker works in; links out of it do not count."""
-        if self._house.folders == "away" or wanted.mark == COPIED:
+        if self._settings.folders == "away" or wanted.mark == COPIED:
             return False
         if wanted.parcel is not None and wanted.parcel.earlier:
             return False  # a copy belongs to the task that it was made for
@@ -368,6 +368,6 @@ class WorkerCopies:
             folder = Path(wanted.cwd).resolve(strict=True)
         except (OSError, ValueError):
             return False
-        if not folder.is_dir() or not folder.is_relative_to(self._house.workspace.resolve()):
+        if not folder.is_dir() or not folder.is_relative_to(self._settings.workspace.resolve()):
             return False
-        return self._house.folders == "shared" or not wanted.mark or mark_of(folder) == wanted.mark
+        return self._settings.folders == "shared" or not wanted.mark or mark_of(folder) == wanted.mark

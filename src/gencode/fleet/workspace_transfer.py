@@ -234,10 +234,10 @@ class WorkspaceTransfer:
             return
         from gencode.workspaces.transfer.apply_changes import ChangeApplier, record_result
 
-        homecoming = ChangeApplier(Path(created.cwd), self._store.parcels)
+        applier = ChangeApplier(Path(created.cwd), self._store.parcels)
         copied = self._copy.copied if self._copy else None
-        arrived = await homecoming.apply(*found, lambda path: may_write(path, created, copied))
-        if homecoming.is_news:
+        arrived = await applier.apply(*found, lambda path: may_write(path, created, copied))
+        if applier.is_news:
             await record_result(self._store, task, arrived)
 
 

@@ -42,7 +42,7 @@ BUDGETS = ("max_tokens_total", "max_usd", "max_spawns")
 
 
 NOT_HERE = "its folder is not on this machine"
-_BY_ITSELF = ", and it goes on by itself within a minute or so"
+_BY_ITSELF = ", and it continues by itself within about a minute"
 """What is said with a way out, for as long as a task waits."""
 _MOST_NAMED = 5
 """Of so many workers it is said why they could not run a task."""
@@ -167,17 +167,17 @@ class MissingWorker(Struct, frozen=True):
             case NoWorkerReason.NOT_YET:
                 return ""
             case NoWorkerReason.BUSY:
-                return "all workers have enough to do"
+                return "all workers are busy"
             case NoWorkerReason.NONE_THERE:
-                return "no worker is there"
+                return "no worker is running"
             case NoWorkerReason.NO_TAKER:
-                return f"no worker that is there takes tasks of {self.agent}"
+                return f"no running worker accepts tasks of {self.agent}"
             case NoWorkerReason.NO_AGENT:
                 return f"no worker{' that is free' if self.full else ''} has the agent {self.agent}"
             case NoWorkerReason.HINDERED:
                 return "; ".join(f"{worker}: {why.rstrip('.')}" for worker, why in self.told[:_MOST_NAMED])
             case NoWorkerReason.FOLDER:
-                none = "" if self.near else ", and none says that it works there"
+                none = "" if self.near else ", and no running worker has it"
                 return f"only a worker that shares its folder can run it, because {self.alone}{none}"
 
     @property
@@ -209,13 +209,13 @@ class MissingWorker(Struct, frozen=True):
             case NoWorkerReason.NO_AGENT:
                 return f"put {self.agent}.md into ~/.gen/agents on a worker", True
             case NoWorkerReason.HINDERED:
-                return "put right what a worker lacks", True
+                return "fix what the worker reported", True
             case NoWorkerReason.BUSY | NoWorkerReason.NONE_THERE | NoWorkerReason.FOLDER:
                 return f"gen worker{place}", False
 
     def _because(self, way: str) -> str:
         why = f": {self.why}" if self.why else ""
-        return f"{why}{f' (what helps: {way})' if way else ''}"
+        return f"{why}{f' (to fix this: {way})' if way else ''}"
 
 
 class StuckTask(Struct, frozen=True):

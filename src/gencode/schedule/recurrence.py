@@ -180,7 +180,7 @@ def parse_schedule(text: str, now: datetime, zone: ZoneInfo) -> Schedule:
         case _ if re.match(r"\d{4}-\d\d-\d\d", said):
             return _once(said, _read_moment(said, zone), now)
         case _:
-            raise UserMistake(f"{said!r} is no schedule; {WAYS}.")
+            raise UserMistake(f"{said!r} is not a schedule; {WAYS}.")
 
 
 def read_schedule(text: str, begun: datetime) -> Schedule:
@@ -233,15 +233,15 @@ def _change(before: datetime, after: datetime, zone: ZoneInfo) -> datetime:
 
 def _once(said: str, at: datetime, now: datetime) -> Once:
     if at <= now:
-        raise UserMistake(f"{said!r} is over; name a moment to come.")
+        raise UserMistake(f"{said!r} is in the past; name a time to come.")
     if at > now + FARTHEST:
-        raise UserMistake(f"{said!r} is more than ten years away; name an earlier moment.")
+        raise UserMistake(f"{said!r} is more than ten years away; name an earlier time.")
     return Once(at)
 
 
 def _coming(cron: Cron, now: datetime, zone: ZoneInfo) -> Cron:
     if next_time(cron, now, zone) is None:
-        raise UserMistake(f"{cron.text!r} never comes: no month of it has such a day.")
+        raise UserMistake(f"{cron.text!r} never occurs: none of its months has such a day.")
     return cron
 
 
@@ -250,14 +250,14 @@ def _read_moment(text: str, zone: ZoneInfo) -> datetime:
         found = datetime.fromisoformat(text.strip())
         return found.astimezone(UTC) if found.tzinfo else moment_of(found.replace(fold=0), zone)
     except (ValueError, OverflowError):
-        raise UserMistake(f"{text[:80]!r} is no moment; write it as 2026-11-30T09:00.") from None
+        raise UserMistake(f"{text[:80]!r} is not a time; write it as 2026-11-30T09:00.") from None
 
 
 def _seconds(said: str, text: str) -> int:
     spelled = _WORDS.get(text.strip().casefold(), text.strip().casefold())
     parts = _SPAN.findall(spelled)
     if not parts or _SPAN.sub("", spelled).strip(" ,"):
-        raise UserMistake(f"{said!r} names no time; write it as 10m, 2h or 1d12h.")
+        raise UserMistake(f"{said!r} is not a duration; write it as 10m, 2h or 1d12h.")
     seconds = sum(int(number) * _UNITS[unit[0]] for number, unit in parts)
     if not SHORTEST <= seconds <= LONGEST:
         raise UserMistake(f"{said!r} is not between a minute and a year.")
@@ -284,7 +284,9 @@ def _numbers(text: str, field: CronField) -> frozenset[int]:
     for part in text.split(","):
         match = _PART.fullmatch(part)
         if match is None:
-            raise UserMistake(f"{part!r} is no {field.name}; write a number, a range such as 1-5, */2 or *.")
+            raise UserMistake(
+                f"{part!r} is not a {field.name}; write a number, a range such as 1-5, */2 or *."
+            )
         first, last, step = match["first"], match["last"], int(match["step"] or 1)
         if first == "*":
             low, high = field.least, field.most
@@ -292,7 +294,9 @@ def _numbers(text: str, field: CronField) -> frozenset[int]:
             low = _number(first, field)
             high = _number(last, field) if last else low
         if step < 1 or low > high or (match["step"] and not last and first != "*") or (first == "*" and last):
-            raise UserMistake(f"{part!r} is no {field.name}; write a number, a range such as 1-5, */2 or *.")
+            raise UserMistake(
+                f"{part!r} is not a {field.name}; write a number, a range such as 1-5, */2 or *."
+            )
         found.update(range(low, high + 1, step))
     return frozenset(found)
 
@@ -301,7 +305,7 @@ def _number(text: str, field: CronField) -> int:
     if text in field.names:
         return field.names.index(text) + field.least
     if not text.isdecimal() or not field.least <= int(text) <= field.most:
-        raise UserMistake(f"{text!r} is no {field.name}; it goes from {field.least} to {field.most}.")
+        raise UserMistake(f"{text!r} is not a {field.name}; it goes from {field.least} to {field.most}.")
     return int(text)
 
 

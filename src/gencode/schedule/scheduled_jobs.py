@@ -132,7 +132,7 @@ class JobCalendar:
         schedule = parse_schedule(plan.when, now, zone)
         due = next_time(schedule, now, zone)
         if due is None:
-            raise UserMistake(f"{plan.when[:80]!r} never comes.")
+            raise UserMistake(f"{plan.when[:80]!r} never occurs.")
         appointment = ScheduledJob(
             when=str(schedule),
             prompt=plan.prompt,

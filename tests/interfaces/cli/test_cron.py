@@ -82,7 +82,7 @@ def test_other_folders_are_listed_only_with_all(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "why"),
     [
-        (("sometimes", "x"), "'sometimes' is no schedule"),
+        (("sometimes", "x"), "'sometimes' is not a schedule"),
         (("every 10s", "x"), "is not between a minute and a year"),
         (("@daily", " "), "The prompt is empty"),
         (("@daily", "x", "--agent", "Exploer"), "There is no agent 'Exploer'. Did you mean Explore?"),

@@ -31,7 +31,7 @@ class LaunchFailed(Exception):
 def launch(order: LaunchOrder, outputs: list[int]) -> int:
     """Start the program in a session of its own; its process id once it really runs."""
     told, tell = os.pipe()
-    warden = os.getpid()
+    guard = os.getpid()
     try:
         process = os.fork()
     except OSError as error:
@@ -39,7 +39,7 @@ def launch(order: LaunchOrder, outputs: list[int]) -> int:
         os.close(tell)
         raise LaunchFailed("fork", error.errno or 0) from None
     if process == 0:
-        _exec(order, outputs, tell, warden)
+        _exec(order, outputs, tell, guard)
     os.close(tell)
     said = os.read(told, 64).split()
     os.close(told)
@@ -49,13 +49,13 @@ def launch(order: LaunchOrder, outputs: list[int]) -> int:
     return process
 
 
-def _exec(order: LaunchOrder, outputs: list[int], tell: int, warden: int) -> None:
+def _exec(order: LaunchOrder, outputs: list[int], tell: int, guard: int) -> None:
     """In the fork: turn into the program, or tell why not. Never returns."""
     step = "session"
     try:
         os.setsid()
         child_processes.signal_when_parent_dies(signal.SIGKILL)
-        if os.getppid() != warden:
+        if os.getppid() != guard:
             os._exit(127)
         if not order.privileges:
             child_processes.forbid_new_privileges()
@@ -86,7 +86,7 @@ def _connect_files(outputs: list[int], tell: int) -> None:
 
 
 def _reset_signals() -> None:
-    """A warden ignores almost everything, and an ignored signal stays ignored over an exec."""
+    """A guard ignores almost everything, and an ignored signal stays ignored over an exec."""
     for number in signal.valid_signals():
         if number not in (signal.SIGKILL, signal.SIGSTOP):
             signal.signal(number, signal.SIG_DFL)
@@ -185,15 +185,15 @@ class CommandGuard:
             self._control.sendall(line.encode() + b"\n")
 
 
-def guard_command(control: socket.socket, outputs: list[int], keeper: int) -> None:
-    """The whole life of a warden."""
+def guard_command(control: socket.socket, outputs: list[int], server: int) -> None:
+    """The whole life of a guard."""
     os.setsid()
-    child_processes.set_process_name("gen-warden")
+    child_processes.set_process_name("gen-guard")
     adopts = child_processes.adopt_orphans()
     watch = ChildWatcher()
     child_processes.signal_when_parent_dies(PARENT_DIED)
     order = _receive(control)
-    if order is not None and os.getppid() == keeper:
+    if order is not None and os.getppid() == server:
         CommandGuard(control, watch, adopts).run(order, outputs)
 
 

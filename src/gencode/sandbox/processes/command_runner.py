@@ -17,7 +17,7 @@ from gencode.sandbox.processes.running_command import CommandLaunch, RunningComm
 
 
 class CommandRunner:
-    """All commands of one process. `state` is a folder of ours where the keeper is noted.
+    """All commands of one process. `state` is a folder of ours where the fork server is noted.
 
     Every way out ends every command: `close`, a cancelled wait, an exception, and the death of our process.
     """
@@ -71,7 +71,7 @@ class CommandRunner:
         return running
 
     async def close(self) -> None:
-        """End every command and let the keeper go."""
+        """End every command and let the fork server go."""
         self._closed = True
         links = [*self._old_links, *([self._link] if self._link else [])]
         self._link = None
@@ -85,7 +85,7 @@ class CommandRunner:
         if self._closed:
             raise ToolError("Cannot start a command: GenCode is shutting down.")
         argv = argument_words(command, self.bash, environ)
-        link = self._keeper()
+        link = self._fork_server()
         try:
             order = LaunchOrder(
                 [encoded(word) for word in argv],
@@ -157,8 +157,8 @@ class CommandRunner:
             )
         return folder
 
-    def _keeper(self) -> ForkServerClient:
-        """The keeper that runs, or a new one."""
+    def _fork_server(self) -> ForkServerClient:
+        """The fork server that runs, or a new one."""
         if self._link is not None and not self._link.alive:
             self._old_links.append(self._link)
             self._link = None

@@ -24,13 +24,13 @@ _CLEARING_SECONDS = 1.0
 
 
 class ForkServer:
-    """Forks wardens, buries them, and ends the strays of those that were killed."""
+    """Forks guards, buries them, and ends the strays of those that were killed."""
 
     def __init__(self, link: socket.socket) -> None:
         self._link = link
         self._leaving = False
         self._watch = ChildWatcher()
-        self._wardens: set[int] = set()
+        self._guards: set[int] = set()
         self._asking: list[tuple[socket.socket, int, float]] = []
         self._strays = False
 
@@ -38,8 +38,8 @@ class ForkServer:
         """Until our process is gone and everybody with it."""
         while True:
             ended, nobody = reap()
-            self._strays |= any(status or process not in self._wardens for process, status in ended.items())
-            self._wardens -= ended.keys()
+            self._strays |= any(status or process not in self._guards for process, status in ended.items())
+            self._guards -= ended.keys()
             if nobody and self._leaving:
                 return
             if self._strays or self._asking:
@@ -49,10 +49,10 @@ class ForkServer:
                 self._serve()
 
     def _kill_strays(self) -> int:
-        """How many processes are left that belong to no warden."""
+        """How many processes are left that belong to no guard."""
         everybody = process_tree.list_processes()
         mine = [process for process, (parent, _) in everybody.items() if parent == os.getpid()]
-        strays = {process: everybody[process][1] for process in mine if process not in self._wardens}
+        strays = {process: everybody[process][1] for process in mine if process not in self._guards}
         process_tree.send_signal(strays | process_tree.below(strays, everybody), signal.SIGKILL)
         self._strays = bool(strays)
         return len(strays)
@@ -60,13 +60,13 @@ class ForkServer:
     def _answer(self, strays: int) -> None:
         """Tell those who wait when nobody is left, or after a while how many are.
 
-        A warden that is dying closes its files before its children become ours, so it must be buried first.
+        A guard that is dying closes its files before its children become ours, so it must be buried first.
         """
         waiting = self._asking
         self._asking = []
-        for asking, warden, until in waiting:
-            if (strays or warden in self._wardens) and time.monotonic() < until:
-                self._asking.append((asking, warden, until))
+        for asking, guard, until in waiting:
+            if (strays or guard in self._guards) and time.monotonic() < until:
+                self._asking.append((asking, guard, until))
                 continue
             with suppress(OSError):  # nobody waits for this answer any more
                 asking.sendall(f"{strays}\n".encode())
@@ -87,34 +87,34 @@ class ForkServer:
             self._fork(socket.socket(fileno=files[0]), files[1:])
 
     def _fork(self, control: socket.socket, outputs: list[int]) -> None:
-        keeper = os.getpid()
+        server = os.getpid()
         try:
-            warden = os.fork()
+            guard = os.fork()
         except OSError as error:
             control.sendall(f"failed fork {error.errno or 0}\n".encode())
         else:
-            if warden == 0:
-                _run_guard(self._link, control, outputs, keeper)
-            self._wardens.add(warden)
+            if guard == 0:
+                _run_guard(self._link, control, outputs, server)
+            self._guards.add(guard)
         control.close()
         for file in outputs:
             os.close(file)
 
 
-def _run_guard(link: socket.socket, control: socket.socket, outputs: list[int], keeper: int) -> None:
-    """In the fork: be a warden. Its status is 0 only when its command left nobody."""
+def _run_guard(link: socket.socket, control: socket.socket, outputs: list[int], server: int) -> None:
+    """In the fork: be a guard. Its status is 0 only when its command left nobody."""
     status = 1
     try:
         link.close()
-        guard_command(control, outputs, keeper)
+        guard_command(control, outputs, server)
         status = 0
     finally:
         os._exit(status)
 
 
 def main() -> None:
-    """The keeper's whole life; the last argument is the number of its end of the socket."""
-    child_processes.set_process_name("gen-keeper")
+    """The fork server's whole life; the last argument is the number of its end of the socket."""
+    child_processes.set_process_name("gen-fork-server")
     child_processes.adopt_orphans()
     gc.freeze()
     ForkServer(socket.socket(fileno=int(sys.argv[-1]))).run()

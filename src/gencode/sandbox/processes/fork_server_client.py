@@ -25,7 +25,7 @@ from gencode.sandbox.processes.guard_protocol import COUNT_STRAYS, RUN, encoded
 
 
 class ForkServerRecord:
-    """A note that a keeper runs: one file named by its mark's end, which holds the mark."""
+    """A note that a fork server runs: one file named by its mark's end, which holds the mark."""
 
     def __init__(self, path: Path, mark: str) -> None:
         self._path = path
@@ -33,7 +33,7 @@ class ForkServerRecord:
 
     @classmethod
     def write(cls, state: Path, mark: str) -> "ForkServerRecord":
-        """Note a keeper before it starts."""
+        """Note a fork server before it starts."""
         path = _folder(state) / mark.rpartition("|")[2]
         try:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -43,7 +43,7 @@ class ForkServerRecord:
         return cls(path, mark)
 
     def remove(self) -> None:
-        """The keeper and everything below it is gone."""
+        """The fork server and everything below it is gone."""
         self._path.unlink(missing_ok=True)
 
 
@@ -111,7 +111,7 @@ _LEAVING_SECONDS = 4.0
 
 
 class ForkServerClient:
-    """A keeper that runs, and the mark by which everything below it is known."""
+    """A fork server that runs, and the mark by which everything below it is known."""
 
     def __init__(
         self, process: "subprocess.Popen[bytes]", link: socket.socket, record: ForkServerRecord
@@ -122,7 +122,7 @@ class ForkServerClient:
 
     @classmethod
     def start(cls, state: Path, environ: Mapping[str, str]) -> "ForkServerClient":
-        """Start a keeper; `state` is where it is noted for the case that we crash."""
+        """Start a fork server; `state` is where it is noted for the case that we crash."""
         record = ForkServerRecord.write(state, new_owner())
         try:
             ours, theirs = socket.socketpair()
@@ -136,16 +136,16 @@ class ForkServerClient:
 
     @property
     def mark(self) -> str:
-        """What the variable `PROCESS_MARK` holds in everything below this keeper."""
+        """What the variable `PROCESS_MARK` holds in everything below this fork server."""
         return self._record.mark
 
     @property
     def alive(self) -> bool:
-        """Whether the keeper still runs."""
+        """Whether the fork server still runs."""
         return self._process.poll() is None
 
     def fork_guard(self, outputs: Sequence[int]) -> socket.socket:
-        """A warden for a command that writes to these files: our end of its socket; or OSError."""
+        """A guard for a command that writes to these files: our end of its socket; or OSError."""
         ours, theirs = socket.socketpair()
         ours.setblocking(False)
         try:
@@ -158,20 +158,20 @@ class ForkServerClient:
             theirs.close()
         return ours
 
-    async def clear_strays(self, warden: int) -> int:
-        """After a warden was killed: let the keeper end all it left, or do it from here; how many stay."""
+    async def clear_strays(self, guard: int) -> int:
+        """After a guard was killed: let the fork server end what it left, or do it here; how many stay."""
         ours, theirs = socket.socketpair()
         ours.setblocking(False)
         said = b""
         try:
             self._process.send_signal(signal.SIGCONT)
-            ours.send(str(warden).encode())
+            ours.send(str(guard).encode())
             socket.send_fds(self._link, [COUNT_STRAYS], [theirs.fileno()])
             theirs.close()
             async with asyncio.timeout(_CLEARING_SECONDS):
                 said = await asyncio.get_running_loop().sock_recv(ours, 64)
         except (OSError, TimeoutError):
-            pass  # the keeper is gone or does not answer: below we do it ourselves
+            pass  # the fork server is gone or does not answer: below we do it ourselves
         finally:
             theirs.close()
             ours.close()
@@ -182,11 +182,11 @@ class ForkServerClient:
         return 0
 
     def kill(self) -> None:
-        """End a keeper that does not answer; its wardens notice and end their commands."""
+        """End a fork server that does not answer; its guards notice and end their commands."""
         self._process.kill()
 
     async def close(self) -> None:
-        """Let the keeper go, and wait until it has: it stays until nobody is left below it."""
+        """Let the fork server go, and wait until it has: it stays until nobody is left below it."""
         with suppress(OSError):  # it has left already
             self._link.shutdown(socket.SHUT_WR)
         if not await self._left():
@@ -197,7 +197,7 @@ class ForkServerClient:
         self._record.remove()
 
     async def _left(self) -> bool:
-        """Whether the keeper closes its end in time, which it does by ending."""
+        """Whether the fork server closes its end in time, which it does by ending."""
         try:
             async with asyncio.timeout(_LEAVING_SECONDS):
                 return not await asyncio.get_running_loop().sock_recv(self._link, 1)
@@ -222,5 +222,5 @@ def _start_server(end: socket.socket, environ: Mapping[str, str]) -> "subprocess
 
 
 def child_environment(environ: Mapping[str, str], mark: str) -> dict[bytes, bytes]:
-    """An environment as a warden gets it, with the mark."""
+    """An environment as a guard gets it, with the mark."""
     return {encoded(name): encoded(value) for name, value in {**environ, PROCESS_MARK: mark}.items()}

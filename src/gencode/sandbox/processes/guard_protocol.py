@@ -4,13 +4,13 @@ import os
 from collections.abc import Mapping, Sequence
 
 RUN = b"r"
-"""Asks the keeper for a warden. Two or three files come with it: its socket, and where the command writes."""
+"""Asks for a guard. Two or three files come with it: its socket, and where the command writes."""
 COUNT_STRAYS = b"c"
-"""Asks the keeper how many strays it cannot end. On the socket that comes with it stands the dead warden."""
+"""Asks how many strays cannot be ended. On the socket that comes with it stands the dead guard."""
 LENGTH = 8
 """An order begins with its length, in this many bytes."""
 NO_STATUS = -1
-"""What a warden says instead of a status, when the command itself could not be ended."""
+"""What a guard says instead of a status, when the command itself could not be ended."""
 
 
 class LaunchOrder:

@@ -61,7 +61,7 @@ def list_processes(proc: str = "/proc") -> ProcessTable:
 
 
 def _processes_by_ps() -> ProcessTable:
-    import subprocess  # only here: on Linux the keeper never loads it
+    import subprocess  # only here: on Linux the fork server never loads it
 
     with subprocess.Popen(["/bin/ps", "-axo", "pid=,ppid=,pgid="], stdout=subprocess.PIPE) as listing:
         text, _ = listing.communicate()

@@ -29,7 +29,7 @@ _STOPPING_SECONDS = process_tree.TERM_SECONDS + process_tree.KILL_SECONDS + 0.3
 
 
 class CommandLaunch(Struct, frozen=True):
-    """Everything a command needs to begin: the order, its warden's socket, and the pipes it writes to."""
+    """Everything a command needs to begin: the order, its guard's socket, and the pipes it writes to."""
 
     command: Command
     order: LaunchOrder
@@ -51,7 +51,7 @@ class RunningCommand:
         self._begun = asyncio.Event()
         self._trouble: ToolError | None = None
         self._timer: asyncio.TimerHandle | None = None
-        self._warden = 0
+        self._guard = 0
         self._strays = 0
         self._stopping = False
         self._ordered = False
@@ -92,10 +92,10 @@ class RunningCommand:
         try:
             last = await self._listen()
             if last is None:
-                self._strays = await self._plan.link.clear_strays(self._warden)
+                self._strays = await self._plan.link.clear_strays(self._guard)
         finally:
-            if not self._warden and not self._begun.is_set():
-                self._fail("warden", 0)
+            if not self._guard and not self._begun.is_set():
+                self._fail("guard", 0)
             self._begun.set()
             self._overdue(None)
             for intake in self._plan.intakes:
@@ -105,9 +105,9 @@ class RunningCommand:
         return self._ended(last)
 
     async def _listen(self) -> list[str] | None:
-        """Follow the warden's words to the last one; nothing if it fell silent before."""
+        """Follow the guard's words to the last one; nothing if it fell silent before."""
         said = b""
-        with suppress(ConnectionError):  # a warden that is gone: its words, if any, are read below
+        with suppress(ConnectionError):  # a guard that is gone: its words, if any, are read below
             await self._loop.sock_sendall(self._plan.control, self._plan.order.packed())
         self._ordered = True
         if self._cause == "stopped":
@@ -126,10 +126,10 @@ class RunningCommand:
                     return words[1:]
 
     def _heard(self, words: list[str]) -> bool:
-        """Take one line of the warden; whether it is the last."""
+        """Take one line of the guard; whether it is the last."""
         match words:
-            case ["watching", warden]:
-                self._warden = int(warden)
+            case ["watching", guard]:
+                self._guard = int(guard)
             case ["started"]:
                 self._begun.set()
                 seconds = self.command.seconds
@@ -154,34 +154,34 @@ class RunningCommand:
         self._begun.set()
 
     def _insist(self, cause: Cause) -> None:
-        """Tell the warden to end everything, and make sure that it can hear."""
+        """Tell the guard to end everything, and make sure that it can hear."""
         self._cause = cause
         self._asked = self._loop.time()
         if not self._ordered:
             return
         with suppress(OSError):  # it is gone or ends already
-            if self._warden:
-                os.kill(self._warden, signal.SIGCONT)
+            if self._guard:
+                os.kill(self._guard, signal.SIGCONT)
             self._plan.control.send(b"s")
         if not self._stopping:
             self._overdue(_ANSWER_SECONDS, self._force)
 
     def _patience(self) -> float:
-        """How long the warden may still take: a stop is over within 3 s of being asked for, come what may."""
+        """How long the guard may still take: a stop is over within 3 s of being asked for, come what may."""
         asked = self._loop.time() if self._asked is None else self._asked
         return max(0.0, asked + _STOPPING_SECONDS - self._loop.time())
 
     def _overdue(self, seconds: float | None, then: Callable[[], None] | None = None) -> None:
-        """From now on, `then` happens unless the warden says something within so many seconds."""
+        """From now on, `then` happens unless the guard says something within so many seconds."""
         if self._timer is not None:
             self._timer.cancel()
         self._timer = None if seconds is None or then is None else self._loop.call_later(seconds, then)
 
     def _force(self) -> None:
-        """The warden does not answer: kill it, so that the keeper gets what it leaves."""
+        """The guard does not answer: kill it, so that the fork server gets what it leaves."""
         with suppress(OSError):  # it has ended meanwhile
-            if self._warden:
-                os.kill(self._warden, signal.SIGKILL)
+            if self._guard:
+                os.kill(self._guard, signal.SIGKILL)
             else:
                 self._plan.link.kill()
                 self._plan.control.shutdown(socket.SHUT_RDWR)
