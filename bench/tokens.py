@@ -50,7 +50,7 @@ QUESTIONS = (
         "INSERT",
         "stores/sqlite.py stores/sqlite_schema.py stores/journal_rules.py",
     ),
-    ("Where does the system prompt come from?", "system_prompt", "agent/prompt.py tasks/seat_builder.py"),
+    ("Where does the system prompt come from?", "system_prompt", "agent/prompt.py tasks/setup_builder.py"),
     (
         "How are agents read from files?",
         "front matter",

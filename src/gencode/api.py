@@ -78,7 +78,7 @@ class History:
 
     async def below(self, task: str) -> list[Task]:
         """All subagents below a task, parents before children."""
-        return await queries.below(self._parts.store, task)
+        return await queries.descendants(self._parts.store, task)
 
     async def outcome(self, task: Task) -> Outcome:
         """A task in its public shape; its output file is completed first."""

@@ -490,7 +490,7 @@ class GenCode:
         who = spec or self.agents.main(parts.named_tools)
         served = checked_text("tool", tool).startswith(MCP)
         foresight = CallExplainer(
-            parts.seat_builder, parts.toolbox, parts.mcp_servers.tools(who) if served else ()
+            parts.setup_builder, parts.toolbox, parts.mcp_servers.tools(who) if served else ()
         )
         found = foresight.explain(tool, arguments, parts.session.caller(), spec, background=background)
         absent = parts.mcp_servers.absent(who, tool) if served else None

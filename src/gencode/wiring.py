@@ -63,8 +63,8 @@ from gencode.tasks.process_engine import ProcessEngine
 from gencode.tasks.records import TaskRecords
 from gencode.tasks.remote_task import OtherProcesses
 from gencode.tasks.resume import CallerFactory
-from gencode.tasks.seat_builder import SeatBuilder, SeatDefaults
 from gencode.tasks.service import SessionLimits, TaskService
+from gencode.tasks.setup_builder import RunSetupBuilder, RunSetupDefaults
 from gencode.tasks.start import TaskStarter
 from gencode.tasks.supervisor import Supervisor
 from gencode.tasks.task_folders import TaskFolders
@@ -172,7 +172,7 @@ class Components(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     policy_root: Root
     """The policy of the session; a change of it reaches every agent that runs."""
     mcp_servers: SessionServers
-    seat_builder: SeatBuilder
+    setup_builder: RunSetupBuilder
     session: Session
     watcher: TaskWatcher
     control: TaskControl
@@ -234,7 +234,7 @@ def build(around: Surroundings) -> Components:
         own_policy=policy_named(around.flags),
         background_questions=settings.background_questions,
     )
-    customs = SeatDefaults(
+    defaults = RunSetupDefaults(
         depth=settings.max_depth,
         price=partial(_price, switchboard, settings),
         instructions=Instructions(home) if settings.instructions else no_instructions,
@@ -243,7 +243,7 @@ def build(around: Surroundings) -> Components:
         outside=servers,
         appended=settings.append_system_prompt,
     )
-    seating = SeatBuilder(library, models, toolbox, customs)
+    setups = RunSetupBuilder(library, models, toolbox, defaults)
     watch = TaskWatcher(store, supervisor.owner, outputs())
     reach = TaskControl(store, supervisor, watch)
     records = TaskRecords(store, outputs(), workspace.cwd, settings.agent_caps, settings.stall_seconds)
@@ -252,7 +252,7 @@ def build(around: Surroundings) -> Components:
     callers = CallerFactory(
         store,
         models=models,
-        seating=seating,
+        setups=setups,
         session=session,
         folders=workplaces,
         processes=processes,
@@ -264,10 +264,10 @@ def build(around: Surroundings) -> Components:
     delegation = Delegation(
         store=store,
         supervisor=supervisor,
-        seating=seating,
+        setups=setups,
         planner=TaskPlanner(
             store,
-            seating=seating,
+            setups=setups,
             folders=workplaces,
             callers=callers,
             find=supervisor.find,
@@ -311,7 +311,7 @@ def build(around: Surroundings) -> Components:
         named_tools=named_tools,
         policy_root=root,
         mcp_servers=servers,
-        seat_builder=seating,
+        setup_builder=setups,
         session=session,
         watcher=watch,
         control=reach,

@@ -13,7 +13,7 @@ from gencode.permissions.trust import standing, trust
 from gencode.providers.scripted import ScriptedProvider
 from gencode.settings import gen_home
 from gencode.stores.memory import MemoryStore
-from gencode.tasks.seat_builder import MEMORY
+from gencode.tasks.setup_builder import MEMORY
 from gencode.testing import Overhearing, call, says
 from tests.agents.samples import SAMPLES, Sample
 from tests.house.source import ROOT

@@ -36,7 +36,7 @@ async def test_an_agent_that_waits_for_a_worker_is_cancelled_with_its_conversati
     process.send_signal(number)
     out, err = process.communicate(timeout=PATIENCE)
     assert process.returncode == 128 + number, err
-    assert "runs on its own" not in err
+    assert "runs in the background" not in err
     found = fleet.rows(
         "SELECT id, status, dispatch IS NULL, owner IS NULL FROM gen_task WHERE agent = 'Explore'"
     )

@@ -82,7 +82,7 @@ async def test_a_fork_is_sent_to_a_worker_with_the_work_of_the_other_one_and_bot
     assert (found.status, found.end.error) == (Status.COMPLETED, None)
     assert (found.created.forked, found.cwd) == (first, str(country.folder))
     assert ("a.txt" in seen[-2], "two.txt" in seen[-2]) == (True, True)
-    assert "It has in it what you had changed in files until then." in heard[-1]
+    assert "the file changes you had made until then" in heard[-1]
     assert "What both changed there:]\nadded three.txt +1 -0\nadded two.txt +1 -0" in found.result
     taken = typed("task", "merge", found.id, cwd=country.folder, GEN_DATABASE_URL=country.url)
     assert (taken.code, (country.folder / "three.txt").read_text()) == (0, "three\n"), taken
@@ -172,7 +172,7 @@ async def test_a_task_in_a_worktree_here_goes_on_elsewhere_with_its_work(country
         seen, heard = await results(gen, found.id), await told(gen, found.id)
     assert (found.status, found.end.error) == (Status.COMPLETED, None)
     assert ("a.txt" in seen[-1], "two.txt" in seen[-1]) == (True, True)
-    assert any("now, with what you had changed in files before." in each for each in heard[-2:])
+    assert any("with your earlier file changes" in each for each in heard[-2:])
     assert "[It changed nothing more there.]" in found.result
 
 

@@ -137,7 +137,7 @@ def health(address: str) -> Any:
 
 def test_a_worker_needs_a_shared_database(tmp_path: Path) -> None:
     done = typed("worker", cwd=tmp_path)
-    assert (done.code, done.err.startswith("gen: There is no shared database")) == (2, True)
+    assert (done.code, done.err.startswith("gen: No shared database")) == (2, True)
 
 
 def test_migrate_makes_the_shared_database_and_copies_the_one_of_this_machine(fleet: Fleet) -> None:

@@ -184,7 +184,7 @@ async def test_a_person_at_a_shell_lists_and_answers_questions_and_the_second_an
         listed = await said("questions")
         assert f"gen task answer {number} yes|no" in listed.out and "touch typed.txt" in listed.out
         first = await said("answer", number, "yes", "--for", "agent")
-        assert (first.code, first.out) == (0, f"Question {number} is answered: yes.\n")
+        assert (first.code, first.out) == (0, f"Answered question {number}: yes.\n")
         again = await said("answer", number, "no")
         assert (again.code, f"Question {number} was answered already" in again.err) == (2, True)
         await one(gen, task)

@@ -133,8 +133,8 @@ async def test_work_of_a_task_in_a_worktree_here_goes_along_to_a_worker_and_back
         work = await came_back(app, first.agent_id)
     assert (behind.status, (tree / "four.txt").read_text()) == (Status.COMPLETED, "somebody else's\n")
     branch = f"gencode/{first.agent_id}-{work.commit[:8]}"
-    way = f"(that is on the branch {branch}; to bring it in: git -C {tree} merge {branch}), so look."
-    assert f"since is not in it, because both were changed: four.txt {way}" in heard[-2]
+    way = f"git -C {tree} merge {branch}"
+    assert "four.txt" in heard[-2] and way in heard[-2]
     assert git(tree, "show", f"{branch}:four.txt") == "four.txt"
 
 
@@ -182,7 +182,7 @@ async def test_on_two_machines_with_one_repository_a_task_goes_on_with_what_is_o
     assert f"[Its changes are on the branch gencode/{second.name}, in {second}, and not" in found.result
     async with country.gen() as app:
         heard = (await told(app, task))[-2]
-    assert f"from the branch gencode/{task}, because the worktree you had is on another machine" in heard
+    assert f"from the branch gencode/{task}" in heard
     assert (tree in worktrees(country), git(country.folder, "rev-parse", f"gencode/{task}")) == (True, before)
     hidden.rename(tmp_path / "first")
     move("first")
@@ -218,8 +218,8 @@ async def test_what_does_not_fit_to_what_was_done_on_another_machine_is_named_wi
     async with country.gen() as app:
         heard = (await told(app, task))[-2]
     branch = f"gencode/{second.name}"
-    way = f"(that is on the branch {branch}; to bring it in: git -C {tree} merge {branch}), so look."
-    assert f"on another machine since is not in it, because both were changed: one.txt {way}" in heard
+    way = f"git -C {tree} merge {branch}"
+    assert "one.txt" in heard and way in heard
     assert (saw, git(tree, "show", f"{branch}:one.txt")) == ({"one"}, "changed there")
 
 
@@ -238,7 +238,7 @@ async def test_what_came_back_and_was_not_taken_over_stays_when_the_task_is_sent
         before = git(tree, "rev-parse", "HEAD")
         heard = await told(app, task)
     branch = f"gencode/{task}-{first.commit[:8]}"
-    assert f"because both were changed: two.txt (that is on the branch {branch}; to bring " in heard[-2]
+    assert "two.txt" in heard[-2] and branch in heard[-2]
     assert await on_worker(country, task, "four.txt") == {"one", "two", "three"}
     assert (git(country.folder, "show", f"{branch}:two.txt"), git(tree, "rev-parse", "HEAD")) == (
         "two.txt",

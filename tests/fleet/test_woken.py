@@ -143,8 +143,8 @@ async def test_a_task_that_was_woken_waits_like_a_new_one_wherever_one_looks(
         out, err = await command(*words)
         assert NOBODY in out + err and ("old" in out) == (words[0] == "show"), (words, out, err)
     out, err = await command("send", task, "one more thing")
-    assert (err, out.endswith("hears it before its next reply.\n")) == (
-        f"This is for task {task} of Explore, which is pending.\n",
+    assert (err, out.endswith("reads your message before its next reply.\n")) == (
+        f"Sending to task {task} of Explore, which is pending.\n",
         True,
     )
     waiting = command("output", task, "--json", "--timeout", "600000")

@@ -191,7 +191,7 @@ async def test_an_answer_from_the_command_line_is_read_as_one_that_is_typed(tmp_
         assert (listed["number"], listed["cwd"], listed["away"]) == (number, "/work tree", away)
         words = ("task", "answer", str(number))
         wrong = await asyncio.to_thread(command, *words, "no", "--network", cwd=tmp_path)
-        assert (wrong.code, "go with a yes" in wrong.err) == (2, True)
+        assert (wrong.code, "work only with yes" in wrong.err) == (2, True)
         assert await asks.waiting() == [number]
         right = await asyncio.to_thread(command, *words, "yes", "--words", "2", cwd=tmp_path)
         assert right.code == 0

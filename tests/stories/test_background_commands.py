@@ -117,7 +117,7 @@ async def test_the_app_shows_that_it_ended(tmp_path: Path) -> None:
         await setup.type("start it")
         await setup.rests()
         (tmp_path / "go").touch()
-        await setup.assert_sees("ended with exit code 6")
+        await setup.assert_sees("exited with code 6")
         await setup.assert_sees("I see.")
         await setup.rests()
 
@@ -139,7 +139,7 @@ def test_gen_p_stops_one_that_never_ends_and_says_so(tmp_path: Path, limit: tupl
     assert (ended.code, ended.json["status"], ended.json["result"]) == (0, "completed", "The server runs.")
     (stopped,) = ended.json["stopped"]
     assert stopped == {"id": stopped["id"], "command": "sleep 600"}
-    assert f"Stopping what still runs: the command {stopped['id']}" in ended.err
+    assert f"Stopping the command {stopped['id']}" in ended.err
 
 
 def test_after_a_crash_the_agent_hears_that_it_is_gone_once(tmp_path: Path) -> None:
@@ -188,4 +188,4 @@ def test_gen_p_waits_for_what_a_stopped_agent_had_sent(tmp_path: Path) -> None:
     assert (process.returncode, answer["stopped"]) == (0, []), err
     ends = {each["agent"]: each["status"] for each in answer["tasks"]}
     assert ends == {"lead": "cancelled", "Explore": "completed"}
-    assert "In the background goes on: " in err
+    assert "Still running in the background: " in err

@@ -100,7 +100,7 @@ def test_a_detached_task_is_stopped_from_another_process_and_goes_on_later(tmp_p
         f"Task {task} of Explore was stopped after 1 turn and is now cancelled.\n",
     )
     again = gen("task", "stop", task, cwd=tmp_path)
-    assert again == Ended(0, f"Task {task} of Explore had already ended as cancelled; nothing was stopped.\n")
+    assert again == Ended(0, f"Nothing to stop: Task {task} of Explore has already finished (cancelled).\n")
     model = script(tmp_path, Explore=[LOOK, {"text": "now I know"}])
     told = gen("task", "resume", task, "go on", "--json", cwd=tmp_path).json
     assert (told["agentId"], told["status"], told["result"]) == (task, "completed", "now I know")
@@ -163,7 +163,9 @@ def test_so_it_is_where_a_terminal_runs_that_agent(tmp_path: Path, home: Path) -
     gate.open()
     assert gen("task", "output", child, cwd=tmp_path) == Ended(0, "found it\n")
     _, err = process.communicate(timeout=SECONDS)
-    goes_on = f"Task {task} was stopped. In the background goes on: {child} ({WITH_BASH}). Ctrl-C stops it."
+    goes_on = (
+        f"Task {task} was stopped. Still running in the background: {child} ({WITH_BASH}). Ctrl-C stops it."
+    )
     assert (process.returncode, goes_on in err) == (1, True)
 
 
@@ -276,7 +278,7 @@ def test_a_task_of_a_terminal_can_be_sent_to_the_background(tmp_path: Path) -> N
     moved = gen("task", "background", task, cwd=tmp_path)
     out, _ = process.communicate(timeout=SECONDS)
     told = json.loads(out)
-    assert (moved.code, moved.out) == (0, f"Task {task} of {WITH_BASH} works in the background now.\n")
+    assert (moved.code, moved.out) == (0, f"Task {task} of {WITH_BASH} is now in the background.\n")
     assert (process.returncode, told["agentId"], told["status"]) == (0, task, "running")
     gate.open()
     assert gen("task", "output", task, cwd=tmp_path).out == "found it\n"

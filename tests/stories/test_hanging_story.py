@@ -76,9 +76,9 @@ async def test_what_a_suspended_process_runs_is_stalled_wherever_it_is_listed_un
             heard = (await take(stream, lambda each: each.type == "TaskStalled"))[-1].data
             (over_http,) = (await site.client.get("/api/tasks")).json["tasks"]
             tree = (await site.client.get(f"/api/tasks/{task}/tree")).json["tasks"]
-    way = f"{task} (Explore): process {process} is suspended. Let it go on: kill -CONT {process}."
+    way = f"{task} (Explore): process {process} is suspended. Continue it: kill -CONT {process}."
     for each in (listed.out, shown.out):
-        assert "running (stalled, silent for 2" in each
+        assert "running (stalled, no activity for 2" in each
     for each in (listed.err, shown.out):
         assert f"{way} Or end it: gen task stop {task}\n" in each
     for each in (told, over_http, *tree):
@@ -137,8 +137,8 @@ def test_a_suspended_conversation_is_named_with_its_agents_and_no_stop_of_one_en
         pipe.open()
         said, _ = leader.communicate(timeout=SECONDS)
     session = agent["parentId"]
-    assert (tree.out.count("(stalled, silent for 2"), len(tree.err.splitlines())) == (2, 1)
-    way = "is suspended. Let it go on: fg in its terminal. Or end it: gen task stop"
+    assert (tree.out.count("(stalled, no activity for 2"), len(tree.err.splitlines())) == (2, 1)
+    way = "is suspended. Continue it: fg in its terminal. Or stop it: gen task stop"
     assert tree.err == f"{session} (main): process {leader.pid} {way} {session}\n"
     assert (stopped.code, here, leader.returncode) == (0, True, 0)
     assert json.loads(said)["result"] == "the whole answer"
@@ -153,7 +153,7 @@ async def test_who_waits_in_line_in_a_suspended_process_is_stalled_like_those_be
     model = script(tmp_path, main=main, others=others)
     leader = start("-p", "go", "--model", model, "--json", cwd=tmp_path, GEN_MAX_AGENTS="1")
     try:
-        wait_until(lambda: " pending (1. in line) " in gen("task", "list", cwd=tmp_path).out, "one waits")
+        wait_until(lambda: " (1st in the queue) " in gen("task", "list", cwd=tmp_path).out, "one waits")
         with suspended(home, leader.pid):
             listed = gen("task", "list", cwd=tmp_path)
             at_work, waits = gen("task", "list", "--json", cwd=tmp_path).json["tasks"]
@@ -165,12 +165,12 @@ async def test_who_waits_in_line_in_a_suspended_process_is_stalled_like_those_be
     finally:
         pipe.open()
         said, _ = leader.communicate(timeout=SECONDS)
-    way = f"process {leader.pid} is suspended. Let it go on: fg in its terminal. Or end it: gen task stop"
+    way = f"process {leader.pid} is suspended. Continue it: fg in its terminal. Or stop it: gen task stop"
     named = f"{at_work['agentId']} ({WITH_BASH}) and 1 more"
     assert listed.err == f"{named}: {way} {at_work['agentId']}\n"
     assert f"  stalled       {waits['agentId']} ({WITH_BASH}): {way} {waits['agentId']}\n" in shown
     for each in (listed.out, shown):
-        assert "pending (1. in line, stalled, silent for 2" in each
+        assert "pending (1st in the queue, stalled, no activity for 2" in each
     for each in (waits, over_http):
         told = each["status"], each["queuePosition"], each["stalledSeconds"] >= SILENT + LEASE
         assert told == ("pending", 1, True)
@@ -246,7 +246,7 @@ async def test_with_a_detached_task_those_are_timed_out_that_wait_in_line_in_its
     sends = [call("Task", prompt=f"look {number}", **hurried) for number in range(2)]
     model = script(tmp_path, lead=[says("I send two.", *sends)], Explore=[LOOK, SLOW])
     process = worker_of(home, begun(tmp_path, model, *words, agent="lead")["agentId"])
-    wait_until(lambda: " pending (1. in line) " in gen("task", "list", cwd=tmp_path).out, "one waits")
+    wait_until(lambda: " (1st in the queue) " in gen("task", "list", cwd=tmp_path).out, "one waits")
     with suspended(home, process):
         async with GenCode.open(tmp_path) as opened:
             await Looks(opened, tmp_path).after(*[TIMING.longest_gap] * looks)

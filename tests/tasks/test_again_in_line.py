@@ -129,8 +129,8 @@ async def test_another_terminal_sees_it_in_line_and_stops_it(tmp_path: Path) -> 
         now.model.let_go.set()
         await now.gen.history.ended(now.behind, 60)
     (row,) = [each for each in listed.out.splitlines() if now.again in each]
-    assert "1. in line" in row
-    waits = f"Task {now.again} of Explore waits for its turn; it is 1. in line.\n"
+    assert "1st in the queue" in row
+    waits = f"Task {now.again} of Explore is waiting in the queue (1st).\n"
     assert (looked.out, looked.err) == ("", waits)
     assert (ended.json["stopped"], ended.json["status"], ended.json["result"]) == (
         [now.again],
@@ -149,9 +149,9 @@ async def test_to_interrupt_it_hits_nothing_and_says_so_before_and_after(tmp_pat
         now.model.let_go.set()
         await now.gen.history.ended(now.behind, 60)
         went_on = await now.gen.get(now.again)
-    waits = "Task {task} of Explore waits for its turn; nothing was interrupted.\n"
+    waits = "Nothing to interrupt: Task {task} of Explore is waiting in the queue.\n"
     assert (hits, cut.out, cut.err) == ([[], []], waits.format(task=now.behind), "")
-    heard = "It hears what was said to it when it is its turn.\n"
+    heard = "It reads your message when it starts.\n"
     assert (told.code, told.out, told.err) == (0, waits.format(task=now.again), heard)
     assert went_on.result == "early / more / and this"
 

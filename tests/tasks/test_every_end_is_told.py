@@ -18,7 +18,7 @@ from gencode.core.status import EndReason, Status, stop_cause
 from gencode.core.task import MOST_PAST, MOST_PAST_TEXT, Task, fold
 from gencode.journal.store import TaskQuery
 from gencode.providers.scripted import ScriptedProvider
-from gencode.tasks.delivery import as_sent, undelivered
+from gencode.tasks.delivery import as_delivered, undelivered
 from gencode.testing import call, says, scripted
 from tests.tasks.test_queue_story import write_agent
 from tests.tasks.words import heard, numbered, said
@@ -69,7 +69,7 @@ def cut_off(sender: Task, child: str) -> Task:
 
 def as_sent_from(sender: Task, child: Task) -> Task:
     """A child as its sender hears of it that was cut off from it."""
-    return as_sent(cut_off(sender, child.id), [child])[0]
+    return as_delivered(cut_off(sender, child.id), [child])[0]
 
 
 async def told(gen: GenCode, task: str = MAIN) -> list[str]:

@@ -123,7 +123,7 @@ async def test_a_conversation_has_the_form_of_the_agent_that_leads_it_and_gets_n
 ) -> None:
     async with scripted(tmp_path, main=[says("hello")]) as gen:
         session = (await gen.ask("go").outcome()).agent_id
-        with pytest.raises(UserMistake, match="is a conversation.*leave the schema out"):
+        with pytest.raises(UserMistake, match="is a conversation.*output-schema"):
             await gen.resume(session, "again", output_schema=FILES)
         assert (await gen.get(session)).turns == 1
 

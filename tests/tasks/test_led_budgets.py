@@ -193,7 +193,7 @@ def test_agents_are_forked_by_other_commands_while_their_conversation_is_at_work
 
     # Both count as agents, so none is left for a third one.
     refused = gen("task", "fork", first, "one too many", cwd=tmp_path)
-    assert (refused.code, "The budget of 4 agents of the session is spent. A bigger one" in refused.err) == (
+    assert (refused.code, "The budget of 4 agents of the session is spent." in refused.err) == (
         2,
         True,
     )

@@ -119,7 +119,7 @@ async def test_a_stalled_task_is_shown_as_such_in_every_list(tmp_path: Path) -> 
         ended = await gen.get(handle.id)
     [task] = told.json["tasks"]
     assert (task["status"], task["stalledSeconds"] > 0) == ("running", True)
-    assert re.search(rf"{handle.id} +Explore +running \(stalled, silent for \d+ s\) ", shown.out)
+    assert re.search(rf"{handle.id} +Explore +running \(stalled, no activity for \d+ s\) ", shown.out)
     assert (ended.status, ended.stalled_seconds) == (Status.CANCELLED, UNSET)
 
 
@@ -127,4 +127,4 @@ def test_who_waits_without_a_screen_is_told_that_an_agent_is_silent(tmp_path: Pa
     send = call("Task", subagent_type="Explore", prompt="go")
     model = script(tmp_path, main=[says("", send), says("told")], Explore=[says("late", delay_ms=2_000)])
     ended = run("-p", "go", "--model", model, cwd=tmp_path, GEN_STALL_SECONDS="0.5")
-    assert (ended.out, "[Explore] gave no sign of life for " in ended.err) == ("told\n", True)
+    assert (ended.out, "[Explore] no activity for " in ended.err) == ("told\n", True)

@@ -59,7 +59,7 @@ def test_a_spent_budget_of_an_agent_is_raised_by_a_command_and_the_agent_goes_on
     assert (ended["status"], ended["turns"]) == ("completed", 4)
     shown = gen("task", "budget", task, cwd=tmp_path).out
     assert shown == (
-        f"Task {task} of Explore, with everything below it:\n{'█' * 20} 4/4 turns\n{'░' * 20} 0/2 agents\n"
+        f"Task {task} of Explore and its subagents:\n{'█' * 20} 4/4 turns\n{'░' * 20} 0/2 agents\n"
     )
     without = gen("task", "budget", task, "spawns", "none", "--json", cwd=tmp_path).json
     assert without["budget"] == {"turns": 4}

@@ -15,7 +15,7 @@ from gencode.core.status import Status
 from gencode.journal.store import Store, TaskQuery
 from gencode.stores.memory import MemoryStore
 from gencode.tasks.queries import spent_by
-from gencode.tasks.seat_builder import SeatBuilder
+from gencode.tasks.setup_builder import RunSetupBuilder
 from gencode.testing import call, says
 from tests.interfaces.cli.running import script
 from tests.tasks.test_apart_budgets import CALL, COSTS, LOOK
@@ -128,13 +128,13 @@ async def test_another_agent_below_it_that_is_woken_while_it_rests_does_not_spen
 
 def make_slow(monkeypatch: pytest.MonkeyPatch) -> None:
     """From now on agents are slow to begin, as with servers that have to be started first."""
-    ready = SeatBuilder.ready
+    ready = RunSetupBuilder.ready
 
-    async def slowly(seating: SeatBuilder, spec: AgentSpec) -> None:
+    async def slowly(setups: RunSetupBuilder, spec: AgentSpec) -> None:
         await asyncio.sleep(0.3)
-        await ready(seating, spec)
+        await ready(setups, spec)
 
-    monkeypatch.setattr(SeatBuilder, "ready", slowly)
+    monkeypatch.setattr(RunSetupBuilder, "ready", slowly)
 
 
 @pytest.mark.parametrize("tokens", [4 * CALL, 25 * CALL])

@@ -99,6 +99,13 @@ def titled(description: str, prompt: str, fork_of: str | UnsetType = UNSET) -> s
     return f"fork of {fork_of}: {title}" if fork_of else title
 
 
+def _tree_usage(own: Usage, tree: Usage) -> TreeUsage:
+    """Usage with costs rounded to a billionth of a dollar: sums of floats have odd digits at their end."""
+    usd, whole = (None if each.usd is None else round(each.usd, 9) for each in (own, tree))
+    rounded = msgspec.structs.replace(tree, usd=whole)
+    return TreeUsage(own.input_tokens, own.output_tokens, own.cached_tokens, usd, rounded)
+
+
 def title_of(task: Task) -> str:
     """A task in a list."""
     return titled(task.created.description, task.created.prompt, task.created.forked)
@@ -136,7 +143,7 @@ def outcome_of(task: Task, tree: Usage | None = None, outputs: Path | None = Non
         created_at=task.created_at,
         started_at=task.run.started_at,
         ended_at=task.end.at,
-        usage=TreeUsage(usage.input_tokens, usage.output_tokens, usage.cached_tokens, usage.usd, whole),
+        usage=_tree_usage(usage, whole),
         evidence=task.evidence,
         output=task.end.output,
         forked_from=task.created.forked or UNSET,

@@ -255,7 +255,7 @@ class Worker:
         try:
             model = gen.model
             if most.usd is not None:
-                components(gen).seat_builder.check_model(model.name)
+                components(gen).setup_builder.check_model(model.name)
         except UserMistake as mistake:
             raise await self._unable(found, order, str(mistake)) from None
 

@@ -1,1 +1,1 @@
-"""Painters: they turn events into text and pixels, and input into calls."""
+"""Interfaces: the command line, conversation screens, the terminal app, and the HTTP, ACP and MCP servers."""

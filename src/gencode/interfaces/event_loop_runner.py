@@ -1,4 +1,4 @@
-"""How a process of `gen` runs its event loop and ends: like `asyncio.run`, but it waits for nobody for ever.
+"""Runs the event loop of a `gen` process and ends it: like `asyncio.run`, but never waits for ever.
 
 When its work is done and everything is closed, all that is still there was left alone: a tool of a program
 that does not heed that it is stopped, or a thread that such a tool was waiting for.

@@ -1,4 +1,4 @@
-"""The log: what a person need not see and an engineer will want, in `logs/gen.log` of the per-user folder."""
+"""The log file, `logs/gen.log` in the per-user folder, and the one line a person sees about a bug."""
 
 import logging
 from io import TextIOWrapper

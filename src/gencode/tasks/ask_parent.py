@@ -38,7 +38,7 @@ from gencode.journal.store import Store, TaskQuery
 from gencode.sessions.caller import Caller
 from gencode.tasks.control import TaskControl
 from gencode.tasks.deadline import remaining
-from gencode.tasks.delivery import AgentInbox, as_sent, undelivered
+from gencode.tasks.delivery import AgentInbox, as_delivered, undelivered
 from gencode.tasks.queries import readable_events
 from gencode.tasks.resume import last_tools
 from gencode.tasks.running_task import LocalTask, RunningTask
@@ -241,7 +241,7 @@ class QuestionRouter:
             if task.id != asked.child and not await self._asks(task.id):
                 return False
         children = await self._store.tasks(TaskQuery(parent=asked.parent))
-        return not any(undelivered(parent, each) for each in as_sent(parent, children))
+        return not any(undelivered(parent, each) for each in as_delivered(parent, children))
 
     async def _asks(self, task: str) -> bool:
         """Whether an agent waits for an answer itself."""

@@ -115,7 +115,7 @@ class TaskControl:
             return []
         return [each for each, whose in owners.items() if whose == owner]
 
-    async def place(self, task: str) -> int | None:
+    async def queue_position(self, task: str) -> int | None:
         """The queue position of a task; None where it does not wait in a queue."""
         return (await queue_positions(self._store, [task], self._supervisor.slots.caps)).get(task)
 

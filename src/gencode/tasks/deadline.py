@@ -87,7 +87,7 @@ class TimedTask(Protocol):
         ...
 
 
-Find = Callable[[str], TimedTask | None]
+FindTask = Callable[[str], TimedTask | None]
 """Finds a task that is looked after in this process."""
 
 
@@ -118,7 +118,7 @@ class TimeLimits(Struct, frozen=True):
         named = (TimeLimit.BUDGET, TimeLimit.RUN)
         return min((self.seconds[each] for each in named if each in self.seconds), default=None)
 
-    def end(self, began: float, find: Find) -> tuple[float | None, TimeLimit]:
+    def end(self, began: float, find: FindTask) -> tuple[float | None, TimeLimit]:
         """When the time of a run is up that began at a moment, and whose time that is."""
         by, most = self.tightest
         at = None if most is None else began + most
@@ -155,7 +155,7 @@ def handed_limits(created: TaskCreated, handover: Handover, most: float | None) 
     return TimeLimits({by: seconds, **known})
 
 
-def with_time_left(limits: TimeLimits, find: Find, handover: Handover) -> Handover:
+def with_time_left(limits: TimeLimits, find: FindTask, handover: Handover) -> Handover:
     """What another process is handed at this moment, with the seconds that it has from now on."""
     at, by = limits.end(time.monotonic(), find)
     if at is None:
@@ -208,12 +208,12 @@ class Deadline:
         own = self.limits.own
         return None if own is None or self._began is None else self._began + own
 
-    def begin(self, task: Task, find: Find) -> None:
+    def begin(self, task: Task, find: FindTask) -> None:
         """The task begins to work now."""
         self._began = time.monotonic()
         self._set(task, find, self._began)
 
-    def change_budget(self, task: Task, budget: Budget, worked: float, find: Find) -> None:
+    def change_budget(self, task: Task, budget: Budget, worked: float, find: FindTask) -> None:
         """The task has another budget from now on; it had `worked` for so many seconds before this run."""
         known = {limit: each for limit, each in self.limits.seconds.items() if limit is not TimeLimit.BUDGET}
         if budget.seconds is not None:
@@ -223,7 +223,7 @@ class Deadline:
         if self._began is not None:
             self._set(task, find, self._began)
 
-    def _set(self, task: Task, find: Find, began: float) -> None:
+    def _set(self, task: Task, find: FindTask, began: float) -> None:
         self.at, by = self.limits.end(began, find)
         if self.at is not None:
             self.cause = self._why(task, by, self.at - began)
@@ -239,7 +239,7 @@ class Deadline:
         return StopCause(EndReason.TIME_LIMIT, late.format(seconds=seconds, why=WHY[by]))
 
 
-def remaining(timed: TimedTask | None, find: Find) -> float | None:
+def remaining(timed: TimedTask | None, find: FindTask) -> float | None:
     """The seconds that a task has left; None where it has no limit.
 
     It ends with who waits for it, and with its conversation.
@@ -255,7 +255,7 @@ def remaining(timed: TimedTask | None, find: Find) -> float | None:
     return min(found, default=None)
 
 
-def report_by(parent: str | None, find: Find) -> float | None:
+def report_by(parent: str | None, find: FindTask) -> float | None:
     """The moment at which a task wants to have the result of one that it sends now and waits for.
 
     It can pass on then what else has come. Before the end of a conversation nobody has to report: a person

@@ -28,7 +28,7 @@ from gencode.tasks.delivery import AgentInbox
 from gencode.tasks.plan import TaskPlanner
 from gencode.tasks.queries import readable_events, with_woken_as_pending
 from gencode.tasks.running_task import RunningTask
-from gencode.tasks.seat_builder import SeatBuilder, with_checked_schema
+from gencode.tasks.setup_builder import RunSetupBuilder, with_checked_schema
 from gencode.tasks.supervisor import Supervisor
 from gencode.tasks.watch import TaskWatcher
 
@@ -45,7 +45,7 @@ class Delegation(Struct, frozen=True, eq=False, kw_only=True):
 
     store: Store
     supervisor: Supervisor
-    seating: SeatBuilder
+    setups: RunSetupBuilder
     planner: TaskPlanner
     watch: TaskWatcher
     reach: TaskControl
@@ -59,7 +59,7 @@ class Delegation(Struct, frozen=True, eq=False, kw_only=True):
         over = {task, *(each.id for each in hit)}
         left = [each for each in await self.reach.hits(task, "tree") if each.id not in over]
         outcome = await self.look(task, 0)
-        return ControlResult(outcome, tuple(map(as_sent, hit)), tuple(map(as_sent, left)))
+        return ControlResult(outcome, tuple(map(started_task, hit)), tuple(map(started_task, left)))
 
     async def look(self, task: str, seconds: float) -> Outcome:
         """The outcome of a task, after at most so many seconds of waiting for its end."""
@@ -72,7 +72,7 @@ class Delegation(Struct, frozen=True, eq=False, kw_only=True):
 
     async def hits(self, task: str, verb: StopAction) -> list[StartedTask]:
         """What a verb would affect at this moment, the task itself first."""
-        return [as_sent(each) for each in await self.reach.hits(task, verb)]
+        return [started_task(each) for each in await self.reach.hits(task, verb)]
 
     async def known(self, task: str) -> Task:
         """A task by its whole id."""
@@ -103,7 +103,7 @@ class AgentDelegate:
 
     async def run(self, request: TaskRequest, call: ToolCall) -> Outcome:
         """Run an agent to its end and give its outcome; one in the background as it is at its start."""
-        if not self._delegation.seating.may_send(self._caller):
+        if not self._delegation.setups.may_send(self._caller):
             raise ToolError("This agent cannot start subagents. Do the work here, or report back.")
         job = await (self._resumed(request) if request.resume else self._sent(request, call))
         self._look_after(job)
@@ -149,7 +149,7 @@ class AgentDelegate:
                 speaks.cancel()
                 await asyncio.gather(ended, speaks, return_exceptions=True)
         outcome = await self._delegation.look(name, 0)
-        if outcome.status is Status.PENDING and (place := await self._delegation.reach.place(name)):
+        if outcome.status is Status.PENDING and (place := await self._delegation.reach.queue_position(name)):
             outcome = replace(outcome, queue_position=place)
         return replace(outcome, background=True) if self._inbox.is_later(outcome.agent_id) else outcome
 
@@ -248,20 +248,20 @@ class AgentDelegate:
     def sent(self) -> Sequence[StartedTask]:
         """The subagents that were started in this run, in the order they were launched."""
         children = self._children.values()
-        return [child if isinstance(child, StartedTask) else as_sent(child.task) for child in children]
+        return [child if isinstance(child, StartedTask) else started_task(child.task) for child in children]
 
     def agents(self) -> Sequence[tuple[str, str]]:
         """Name and description of every agent that may be started."""
-        return [(spec.name, spec.description) for spec in self._delegation.seating.spawnable(self._caller)]
+        return [(spec.name, spec.description) for spec in self._delegation.setups.spawnable(self._caller)]
 
     def result_cap(self, agent: str) -> int:
         """How much of its result an agent hands to another agent's context."""
-        return self._delegation.seating.result_cap(agent)
+        return self._delegation.setups.result_cap(agent)
 
     def _look_after(self, job: RunningTask) -> None:
         def ended(_: object) -> None:
             if self._children.get(job.id) is job:
-                self._children[job.id] = as_sent(job.task)
+                self._children[job.id] = started_task(job.task)
 
         self._children[job.id] = job
         self._inbox.has_sent = True
@@ -285,7 +285,7 @@ class AgentDelegate:
         task = await self._delegation.known(_id(request.resume))
         if task.parent != self._caller.task:
             raise UserMistake(f"Task {task.id} has another parent; only that can resume it.")
-        if self._delegation.seating.find(request.agent).name != task.agent:  # the gate has judged this one
+        if self._delegation.setups.find(request.agent).name != task.agent:  # the gate has judged this one
             raise UserMistake(f"Task {task.id} belongs to {task.agent}; use that as subagent_type.")
         request = await with_checked_schema(request)
         await self._delegation.watch.check_not_woken(task)
@@ -293,7 +293,7 @@ class AgentDelegate:
         return await self._starter.start(plan)
 
 
-def as_sent(task: Task) -> StartedTask:
+def started_task(task: Task) -> StartedTask:
     """A task as its caller sees it."""
     return StartedTask(task.id, task.agent, task.status, task.end.error, task.terms.background)
 

@@ -84,14 +84,14 @@ def undelivered(parent: Task, task: Task) -> list[Task]:
     A task ends once for each of its runs, and its parent is told each end by itself, however often the task
     was woken before that.
     """
-    return ends_owed(parent, task, lambda each, at: was_given(parent, each, at))
+    return undelivered_ends(parent, task, lambda each, at: was_given(parent, each, at))
 
 
 WasGiven = Callable[[str, str | None], bool]
 """Whether the end of a task at a moment was handed over."""
 
 
-def ends_owed(parent: Task, task: Task, was_given: WasGiven, *, over: bool = True) -> list[Task]:
+def undelivered_ends(parent: Task, task: Task, was_given: WasGiven, *, over: bool = True) -> list[Task]:
     """The same for who knows by other means what was given; the last end is one when the task is `over`."""
     if not task.past and not task.status.ended:
         return []
@@ -115,7 +115,7 @@ def _past_ends(parent: Task, task: Task, was_given: WasGiven) -> Iterator[Task]:
             yield replace(task, status=each.status, report=each.report, end=each.end, past=())
 
 
-def as_sent(parent: Task, children: Sequence[Task]) -> list[Task]:
+def as_delivered(parent: Task, children: Sequence[Task]) -> list[Task]:
     """The children of a task; those whose foreground call was interrupted count as background tasks."""
     return [
         in_background(each) if comes_later(parent, each.id, background=each.terms.background) else each
@@ -129,7 +129,7 @@ def worth_a_turn(parent: Task, children: Sequence[Task]) -> bool:
     What somebody stopped is not: whoever did so knows, and the conversation is told in its next turn.
     """
     return any(
-        not _was_stopped(end) for each in as_sent(parent, children) for end in undelivered(parent, each)
+        not _was_stopped(end) for each in as_delivered(parent, children) for end in undelivered(parent, each)
     )
 
 
@@ -351,7 +351,7 @@ class AgentInbox:
         return self._untold(in_background(job.task), over=job.over)
 
     def _untold(self, task: Task, *, over: bool = True) -> list[Task]:
-        return ends_owed(self._record.task, task, self._was_given, over=over)
+        return undelivered_ends(self._record.task, task, self._was_given, over=over)
 
     def _forget(self) -> None:
         """Let go of what was handed over; the journal remembers it."""
@@ -435,6 +435,6 @@ def _has_sent(job: LocalTask) -> bool:
 
 def _deliver(parent: LocalTask, task: Task) -> None:
     """Put an undelivered end into the inbox of its parent."""
-    [known], inbox = as_sent(parent.task, [task]), parent.setup.inbox
+    [known], inbox = as_delivered(parent.task, [task]), parent.setup.inbox
     if isinstance(inbox, AgentInbox) and undelivered(parent.task, known):
         inbox.arrived(known)

@@ -16,7 +16,7 @@ from gencode.permissions.decision import KNOWN_TOOLS, check_tool
 from gencode.permissions.explanation import Explanation, explain, told
 from gencode.sessions.caller import Caller, chain_link
 from gencode.tasks.argument_checks import checked_arguments, checked_text
-from gencode.tasks.seat_builder import SeatBuilder
+from gencode.tasks.setup_builder import RunSetupBuilder
 
 _CANONICAL = {same_name(name): name for name in KNOWN_TOOLS}
 _EFFECTS: dict[str, Effect] = {
@@ -32,8 +32,8 @@ class CallExplainer:
     `outside` are the tools of servers that the agent in question gets.
     """
 
-    def __init__(self, seating: SeatBuilder, toolbox: Toolbox, outside: Sequence[Tool] = ()) -> None:
-        self._seating = seating
+    def __init__(self, setups: RunSetupBuilder, toolbox: Toolbox, outside: Sequence[Tool] = ()) -> None:
+        self._setups = setups
         self._toolbox = toolbox
         self._outside = {tool.name: tool for tool in outside}
 
@@ -88,8 +88,8 @@ class CallExplainer:
             aliases=known.aliases if known else (),
             background=background,
             named=frozenset(agent.tools.allow or ()) if agent else frozenset(),
-            agent_kind=self._seating.agent_kind(sent) if sent else "",
-            widens=chain.grant_for(self._seating.agent_mode(sent)) if sent else None,
+            agent_kind=self._setups.agent_kind(sent) if sent else "",
+            widens=chain.grant_for(self._setups.agent_mode(sent)) if sent else None,
             already=frozenset(each for each in caller.approved.once if each.kind == "reads"),
         )
 

@@ -20,7 +20,7 @@ from gencode.journal.dispatch import Handover
 from gencode.journal.store import Store
 from gencode.sessions.caller import Caller, chain_link
 from gencode.tasks.deadline import (
-    Find,
+    FindTask,
     TimeLimit,
     TimeLimits,
     handed_limits,
@@ -31,7 +31,7 @@ from gencode.tasks.deadline import (
 from gencode.tasks.fork import Fork, ForkPlace, check_fork_begun, fork_created, fork_facts, remembered_facts
 from gencode.tasks.queries import current_budget
 from gencode.tasks.resume import CallerFactory, busy_error
-from gencode.tasks.seat_builder import SeatBuilder, checked_agent_schema, spawned, with_agent_schema
+from gencode.tasks.setup_builder import RunSetupBuilder, checked_agent_schema, spawned, with_agent_schema
 from gencode.tasks.task_folders import TaskFolder, TaskFolders, has_own_folder, in_worktree
 
 NOTHING_SAID = "The prompt is empty; say what the agent should do."
@@ -149,15 +149,15 @@ class TaskPlanner:
         self,
         store: Store,
         *,
-        seating: SeatBuilder,
+        setups: RunSetupBuilder,
         folders: TaskFolders,
         callers: CallerFactory,
-        find: Find,
+        find: FindTask,
         limits: TaskSettings,
     ) -> None:
         """`find` gives the running task of an id, `limits` what bounds every task here."""
         self._store = store
-        self._seating = seating
+        self._setups = setups
         self._folders = folders
         self.callers = callers
         self._find = find
@@ -178,10 +178,10 @@ class TaskPlanner:
         isolation = request.isolation or spec.isolation
         background = request.background or spec.background
         with elsewhere(far=isolation == "process" and self.callers.far):
-            model = self._seating.model(request.model, spec, caller.model)
+            model = self._setups.model(request.model, spec, caller.model)
         grant = caller.grant(spec)
         place = caller.below(spec, model, background=background, link=chain_link(spec, grant))
-        budget = tightest(request.budget, self._seating.budget_of(spec, model))
+        budget = tightest(request.budget, self._setups.budget_of(spec, model))
         turns = (request if caller.task is None else request.within(spec)).max_turns or spec.max_turns
         created = TaskCreated(
             agent=spec.name,
@@ -204,7 +204,7 @@ class TaskPlanner:
             clone=caller.workspace.clone,
         )
         tree = in_worktree(spec, request.isolation)
-        reusable = self._limits.result_cache and not tree and not self._seating.hooked(spec)
+        reusable = self._limits.result_cache and not tree and not self._setups.hooked(spec)
         return TaskPlan(
             agent=spec,
             place=place,
@@ -259,7 +259,7 @@ class TaskPlanner:
     async def plan_child_resume(self, task: Task, request: TaskRequest, caller: Caller) -> TaskPlan:
         """An earlier subagent of a caller, resumed by that."""
         spec = self.callers.agent_of(task)
-        model = self._seating.model(request.model or task.created.asked_model, spec, caller.model)
+        model = self._setups.model(request.model or task.created.asked_model, spec, caller.model)
         link = chain_link(spec, task.created.grant)
         place = caller.below(spec, model, background=request.background, link=link)
         return await self._resumed(task, request.within(spec), replace(place, depth=task.created.depth), None)
@@ -384,7 +384,7 @@ class TaskPlanner:
 
     async def _startable(self, request: TaskRequest, caller: Caller) -> tuple[AgentSpec, TaskRequest]:
         """The agent that a request names, if the caller may start it, and the request with its schema."""
-        spec = self._seating.find(request.agent)
+        spec = self._setups.find(request.agent)
         if caller.sends is not None and caller.task is not None:
             named = {same_name(name) for name in caller.sends}
             if same_name(spec.name) not in named:

@@ -63,7 +63,7 @@ async def accounts_above(store: Store, parent: str | None, account: str) -> tupl
     return (*path, account) if account else tuple(path)
 
 
-async def below(store: Store, task: str) -> list[Task]:
+async def descendants(store: Store, task: str) -> list[Task]:
     """All descendants of a task, each after its parent."""
     family: dict[str, Task] = {}
     above = [task]
@@ -96,8 +96,8 @@ async def spent_by(store: Store, task: str) -> Spent:
     """What a task and everything below it have cost so far."""
     found = await store.task(task)
     if found is None:
-        return total_spent(await below(store, task))
-    return replace(total_spent([found, *await below(store, task)]), seconds=worked_seconds(found))
+        return total_spent(await descendants(store, task))
+    return replace(total_spent([found, *await descendants(store, task)]), seconds=worked_seconds(found))
 
 
 def total_spent(family: Sequence[Task]) -> Spent:

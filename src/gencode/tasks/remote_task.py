@@ -53,7 +53,7 @@ NOT_HERE = (
 BEGIN_SECONDS = 10.0
 """So much longer than it may be silent a process may take to begin, since it has to be loaded first."""
 CUT_SHORT = StopCause(EndReason.PARENT_STOPPED, "its parent was stopped meanwhile")
-Begin = Callable[[], Awaitable[EngineProcess]]
+StartProcess = Callable[[], Awaitable[EngineProcess]]
 """Starts the process that runs a task."""
 
 
@@ -142,7 +142,7 @@ class RemoteTask(FollowedTask):
         bus: EventBus,
         *,
         process: EngineProcess | None = None,
-        begin: Begin | None = None,
+        begin: StartProcess | None = None,
         lease: Lease | None = None,
         slot: Slot | None = None,
         liveness: Liveness | None = None,

@@ -21,7 +21,7 @@ from gencode.sessions.caller import Caller, chain_link
 from gencode.sessions.session import Session
 from gencode.tasks.fork import kept_policies
 from gencode.tasks.remote_task import OtherProcesses
-from gencode.tasks.seat_builder import SeatBuilder, spawned
+from gencode.tasks.setup_builder import RunSetupBuilder, spawned
 from gencode.tasks.task_folders import TaskFolder, TaskFolders, place_notice
 
 if TYPE_CHECKING:
@@ -58,14 +58,14 @@ class CallerFactory:
         store: Store,
         *,
         models: ModelRegistry,
-        seating: SeatBuilder,
+        setups: RunSetupBuilder,
         session: Session,
         folders: TaskFolders,
         processes: OtherProcesses,
     ) -> None:
         self._store = store
         self._models = models
-        self._seating = seating
+        self._setups = setups
         self._session = session
         self._folders = folders
         self._processes = processes
@@ -88,7 +88,7 @@ class CallerFactory:
     def agent_of(self, task: Task | TaskCreated) -> AgentSpec:
         """The agent of a task, as its file is now."""
         try:
-            spec = self._seating.find(task.agent)
+            spec = self._setups.find(task.agent)
         except UserMistake as mistake:
             name = f"Task {task.id}" if isinstance(task, Task) else "The task"
             raise UserMistake(f"{name} cannot run without its agent. {mistake}") from None

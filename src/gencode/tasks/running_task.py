@@ -15,7 +15,7 @@ from gencode.core.messages import FileChange, Message
 from gencode.core.status import Status, StopCause
 from gencode.core.task import Task
 from gencode.journal.store import Lease
-from gencode.tasks.deadline import Deadline, Find, TimeLimits, worked_seconds
+from gencode.tasks.deadline import Deadline, FindTask, TimeLimits, worked_seconds
 from gencode.tasks.liveness import Liveness
 from gencode.tasks.task_folders import TaskFolder
 
@@ -173,7 +173,7 @@ class RunningTask(ABC):
 
 
 class LocalTask(RunningTask):
-    """A task that runs in this process: its seat, its transcript and its pen."""
+    """A task that runs in this process: its setup, its transcript and its recorder."""
 
     def __init__(
         self,
@@ -259,7 +259,7 @@ class LocalTask(RunningTask):
         if self.setup.slot is not None:
             self.setup.slot.release()
 
-    def change_seconds(self, budget: Budget, find: Find) -> None:
+    def change_seconds(self, budget: Budget, find: FindTask) -> None:
         """Limit its seconds by another budget; its earlier runs count."""
         self.deadline.change_budget(self.task, budget, worked_seconds(self.began), find)
 

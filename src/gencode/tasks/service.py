@@ -32,7 +32,7 @@ from gencode.tasks.plan import EarlierTask, TaskPlan, check_prompt, check_turns
 from gencode.tasks.records import TaskRecords
 from gencode.tasks.remote_task import DetachedTask
 from gencode.tasks.running_task import LocalTask, RunningTask
-from gencode.tasks.seat_builder import output_schema_at, with_checked_schema
+from gencode.tasks.setup_builder import output_schema_at, with_checked_schema
 from gencode.tasks.start import TaskStarter
 from gencode.tasks.task_budgets import TaskBudgets
 
@@ -96,7 +96,7 @@ class TaskService:
     async def start(self, request: TaskRequest) -> RunningTask:
         """Start one subagent without a main conversation: the settings are its root policy."""
         with elsewhere(far=self._processes.far and request.isolation == "process"):
-            caller = replace(self._session.caller().afresh(), account=await self._budgets.opened())
+            caller = replace(self._session.caller().afresh(), account=await self._budgets.open_account())
         return await self._starter.start(
             await self._planner.plan_new(request, caller, seconds=self._limits.seconds)
         )
@@ -114,9 +114,9 @@ class TaskService:
     async def _resumed(self, found: Task, request: TaskRequest) -> RunningTask:
         request = await with_checked_schema(request)
         if request.budget == NO_BUDGET:
-            await self._budgets.check_own(found)
+            await self._budgets.check_not_spent(found)
         account = await self._account_above(found)
-        async with self._budgets.with_way_out():
+        async with self._budgets.with_advice():
             return await self._resume_here(found, request, account)
 
     async def _resume_here(self, found: Task, request: TaskRequest, account: str) -> RunningTask:
@@ -128,9 +128,9 @@ class TaskService:
 
         What that may spend by what is said here applies from now on, unless somebody is at a turn of it.
         """
-        top = await self._budgets.top_of(task)
+        top = await self._budgets.root_of(task)
         if not top.conversation:
-            return await self._budgets.opened()
+            return await self._budgets.open_account()
         if top.status.ended:
             had, budget = await self._budgets.current(top), await self._budgets.of_conversation(top)
             if budget != had:
@@ -143,7 +143,7 @@ class TaskService:
         _, request = await self._forms(found, fork, request)  # what is not there costs nothing
         request = fork.bounding(request, found)
         account = await self._account_above(found)
-        async with self._budgets.with_way_out():
+        async with self._budgets.with_advice():
             plan = await self._planner.plan_fork(found, fork, request, self._limits.seconds, account)
             return await self._starter.start_here(plan)
 
@@ -155,7 +155,7 @@ class TaskService:
         point, request = await self._forms(found, fork, request)
         budget = fork.bounding(request, found).budget
         if await self._account_above(found):
-            budget = await self._budgets.taken_along(budget)
+            budget = await self._budgets.detached_budget(budget)
         request = replace(request, background=True, budget=budget)
         plan = await self._planner.plan_detached_fork(found, point, request, self._limits.seconds)
         return await self._starter.detach(plan)
@@ -214,12 +214,12 @@ class TaskService:
                 request = await with_checked_schema(request)
                 earlier = await self._records.find(request.resume)
                 await self._watch.check_not_woken(earlier)
-                await self._budgets.check_own(earlier)  # a worker would say so to nobody
+                await self._budgets.check_not_spent(earlier)  # a worker would say so to nobody
                 account = await self._account_above(earlier)
                 seconds = self._limits.seconds
                 plan = await self._planner.plan_detached_resume(earlier, request, seconds, account)
                 return (await self._starter.detach(plan)).id
-            budget = await self._budgets.taken_along(request.budget)
+            budget = await self._budgets.detached_budget(request.budget)
             request = replace(request, budget=budget, background=True)
             plan = await self._planner.plan_new(request, self._session.caller(), seconds=self._limits.seconds)
             return (await self._starter.detach(plan.detached)).id
@@ -243,7 +243,7 @@ class TaskService:
             output_schema=handover.output_schema,
         )
         request, found = await with_checked_schema(request), await self._records.find(handover.task)
-        await self._budgets.check_own(found)
+        await self._budgets.check_not_spent(found)
         return await self._resume_here(found, request, handover.account)
 
     async def turn(
@@ -316,11 +316,11 @@ class TaskService:
         """
         found = await self._records.find(conversation) if conversation is not None else None
         if budget.usd is not None:
-            self._delegation.seating.check_model(self._session.model.current.name)
+            self._delegation.setups.check_model(self._session.model.current.name)
         await self._budgets.limit_session(budget)
         tops = {found.id: found} if found is not None else {}
         for live in self._supervisor.local_tasks():
-            top = await self._budgets.top_of(live.task)
+            top = await self._budgets.root_of(live.task)
             if top.conversation:
                 tops[top.id] = top
         for top in tops.values():
@@ -334,7 +334,7 @@ class TaskService:
         """
         found, budget = await self._records.find(task), checked_budget(budget)
         if budget.usd is not None and found.run.model:
-            self._delegation.seating.check_model(found.run.model)
+            self._delegation.setups.check_model(found.run.model)
         if found.conversation:
             self._budgets.keep(found.id, await self._budgets.of_conversation(found))
         await self._set(found, budget)

@@ -1,4 +1,4 @@
-"""Starts tasks: writes a plan down, builds the agent's seat and gives it to the supervisor."""
+"""Starts tasks: writes a plan down, builds the setup of the run and gives it to the supervisor."""
 
 import asyncio
 import time
@@ -33,7 +33,7 @@ from gencode.sessions.caller import Caller
 from gencode.tasks.crash_recovery import close_if_orphan, interruption
 from gencode.tasks.deadline import remaining
 from gencode.tasks.delegate import AgentDelegate, Delegation
-from gencode.tasks.delivery import AgentInbox, BackgroundCommands, as_sent
+from gencode.tasks.delivery import AgentInbox, BackgroundCommands, as_delivered
 from gencode.tasks.liveness import TaskLiveness, is_abandoned, lease_task, ownership_of
 from gencode.tasks.plan import DetachedPlan, EarlierTask, NewTaskPlan, TaskPlan, check_prompt
 from gencode.tasks.queries import accounts_above, is_bounded
@@ -49,7 +49,7 @@ from gencode.tasks.resume import (
     with_place_notice,
 )
 from gencode.tasks.running_task import LocalTask, RestsOn, RunningTask
-from gencode.tasks.seat_builder import output_schema_of
+from gencode.tasks.setup_builder import output_schema_of
 from gencode.tasks.task_folders import TaskFolders, discarded_unless_begun
 from gencode.tasks.watch import LOOK_SECONDS
 
@@ -73,7 +73,7 @@ class TaskStarter:
         self._delegation = delegation
         self._store = store = delegation.store
         self._supervisor = delegation.supervisor
-        self._seating = delegation.seating
+        self._setups = delegation.setups
         self._outputs = delegation.outputs
         self._bus = bus
         self._folders = folders
@@ -163,7 +163,7 @@ class TaskStarter:
             path = job.record.lease.path if job else await accounts_above(self._store, task.parent, account)
             if "usd" not in (await self._store.ledger.left(path) or ()):
                 return
-        self._seating.check_model(model.name)
+        self._setups.check_model(model.name)
 
     async def _begin(self, plan: TaskPlan, run: NewTaskPlan) -> LocalTask:
         """Start a new task: its creation, its start and its first messages are written in one transaction.
@@ -172,10 +172,10 @@ class TaskStarter:
         """
         plan = plan.with_agents_model()
         spec, place, created = plan.agent, plan.place, run.created
-        await self._seating.ready(spec)
-        toolbox = self._seating.tools(spec, place)
-        system = self._seating.system(spec, toolbox, place, "" if created.conversation else created.prompt)
-        started = self._seating.started(spec, toolbox, place, system)
+        await self._setups.ready(spec)
+        toolbox = self._setups.tools(spec, place)
+        system = self._setups.system(spec, toolbox, place, "" if created.conversation else created.prompt)
+        started = self._setups.started(spec, toolbox, place, system)
         started = replace(started, seconds=plan.time.most)
         then = (*run.memory, started, *map(MessageAdded, _first_messages(plan, created)))
         told = transcript_of(Event("", None, "", fact) for fact in then)
@@ -201,7 +201,7 @@ class TaskStarter:
         record = Recorder(self._store, self._bus, lease, self._outputs)
         record.publish(events)
         await self._family.greet(lease.state)
-        setup = self._seat(plan, record, toolbox, slot, system)
+        setup = self._build_setup(plan, record, toolbox, slot, system)
         if run.memory:
             await recall_files(setup, told)
         job = self._job(
@@ -339,10 +339,10 @@ class TaskStarter:
             try:
                 plan = plan.with_agents_model()
                 record = Recorder(self._store, self._bus, lease, self._outputs)
-                toolbox = self._seating.tools(plan.agent, plan.place)
-                setup = self._seat(plan, record, toolbox, None, lease.state.terms.system)
+                toolbox = self._setups.tools(plan.agent, plan.place)
+                setup = self._build_setup(plan, record, toolbox, None, lease.state.terms.system)
                 earlier = transcript_of(await self._store.events(task))
-                children = as_sent(lease.state, await self._family.learn(lease.state))
+                children = as_delivered(lease.state, await self._family.learn(lease.state))
                 job = self._job(plan, setup, earlier, record, children)
                 job.turns.fall()
                 return await compact(job.setup, job.transcript, record, plan.place.stop, why)
@@ -362,9 +362,9 @@ class TaskStarter:
             if not letters and not run.takes_over and not has_unanswered_messages(before, events):
                 check_prompt(run.prompt)
             earlier = transcript_of(events)
-            await self._seating.ready(spec)
-            toolbox = self._seating.tools(spec, place)
-            system = "" if lease.state.terms.system else self._seating.system(spec, toolbox, place, "")
+            await self._setups.ready(spec)
+            toolbox = self._setups.tools(spec, place)
+            system = "" if lease.state.terms.system else self._setups.system(spec, toolbox, place, "")
             sender = "system" if run.notice else "user"
             said = UserMessage(run.prompt, sender, images=plan.images, notice=run.notice)
             heard = resume_messages(before, said, letters, events)
@@ -373,17 +373,17 @@ class TaskStarter:
             schema = output_schema_of(lease.state, spec, run.schema)
             heard += form_notices(schema, earlier)
             heard = with_place_notice(before, heard, plan.workplace, place.workspace, events)
-            started = self._seating.started(spec, toolbox, place, system, last_tools(events))
+            started = self._setups.started(spec, toolbox, place, system, last_tools(events))
             first = (TaskBackgrounded(),) if run.to_background else ()
             started = replace(started, budget=run.budget, was=lease.state.status)
             started = replace(started, output_schema=run.schema, seconds=plan.time.most)
             slot = self._slot(lease.state, place)
-            setup = self._seat(plan, record, toolbox, slot, lease.state.terms.system or system)
+            setup = self._build_setup(plan, record, toolbox, slot, lease.state.terms.system or system)
             setup = replace(setup, schema=schema)
             await restore_known_files(setup, record, whole_transcript(events))
             at_once = slot is None or slot.try_acquire()
             begins, later = (started, ()) if at_once else queued_start(started)
-            children_then = as_sent(before, children)
+            children_then = as_delivered(before, children)
             job = self._job(plan, setup, [*earlier, *heard], record, children_then, first=later)
             async with self._limited(lease.task, run.budget):
                 await record.commit(begins, *first, *map(MessageAdded, heard))
@@ -443,14 +443,14 @@ class TaskStarter:
             return None
         return self._supervisor.slots.slot("", task.parent or "", place.model.name)
 
-    def _seat(
+    def _build_setup(
         self, plan: TaskPlan, record: Recorder, toolbox: Toolbox, slot: Slot | None, system: str
     ) -> RunSetup:
         task, place = record.task, plan.place
         self._tree.learn(task.id, task.parent, plan.agent.name)
         shells = place.session.shells.all
         relatives = TaskRelatives(self._tree, task.id, shells, partial(self._family.meet, task))
-        setup = self._seating.setup(plan.agent, task, toolbox, place, plan.limits, relatives)
+        setup = self._setups.setup(plan.agent, task, toolbox, place, plan.limits, relatives)
         if slot is not None:
             slot.assign(task.id)
         call_budget = CallBudget(self._store.ledger, self._calls, record.lease.path, record.lease.owner)
@@ -474,7 +474,7 @@ class TaskStarter:
         waits, task = plan.limits.commands, record.task.id
         inbox = AgentInbox(
             record,
-            cap=self._seating.result_cap,
+            cap=self._setups.result_cap,
             earlier=children,
             outputs=self._outputs,
             stale=lambda: setup.seen.stale(cwd),

@@ -54,9 +54,9 @@ class TaskBudgets:
         self.budget = budget
         self._set, self._usual = True, NO_BUDGET
         self._written.clear()
-        await self.opened()
+        await self.open_account()
 
-    async def opened(self) -> str:
+    async def open_account(self) -> str:
         """The account of this session, limited to what its work may spend."""
         if self._limited != self.budget:
             await self._store.ledger.limit(self.account, self.budget)
@@ -89,21 +89,21 @@ class TaskBudgets:
         if len(self._written) > MOST_WRITTEN:
             del self._written[next(iter(self._written))]
 
-    async def top_of(self, task: Task) -> Task:
+    async def root_of(self, task: Task) -> Task:
         """The first task above one, or itself."""
         top = task
         async for above in tasks_above(self._store, task):
             top = above
         return top
 
-    async def taken_along(self, asked: Budget) -> Budget:
+    async def detached_budget(self, asked: Budget) -> Budget:
         """What work without a conversation may spend that outlives this session: what that leaves, at most.
 
         It counts as an agent itself. BudgetSpent when nothing is left.
         """
         if not shares(self.budget):
             return asked
-        balance = await self._store.ledger.balance(await self.opened())
+        balance = await self._store.ledger.balance(await self.open_account())
         if balance is None:
             return asked
         for kind in (*COSTS_OF_A_CALL, "spawns"):
@@ -114,7 +114,7 @@ class TaskBudgets:
         left = in_units(balance.left)
         return tightest(asked, left if left.spawns is None else replace(left, spawns=left.spawns - 1))
 
-    async def check_own(self, task: Task) -> None:
+    async def check_not_spent(self, task: Task) -> None:
         """UserMistake with the way out when a task that has ended has spent all of its own budget."""
         budget = await self.current(task)
         if not task.status.ended or budget == NO_BUDGET:
@@ -136,7 +136,7 @@ class TaskBudgets:
             raise BudgetSpent(short, RAISE.format(task=short.account, kind=short.kind)) from None
 
     @asynccontextmanager
-    async def with_way_out(self) -> AsyncGenerator[None, None]:
+    async def with_advice(self) -> AsyncGenerator[None, None]:
         """Say which budget has to be raised, where one that a task has does not let another begin."""
         try:
             yield

@@ -312,7 +312,7 @@ def _found(left: "LeftoverWorktree") -> str:
     said = (
         f"[It was interrupted. What it had changed, {files}, is {where}{open_too}, and not in your checkout.]"
     )
-    return f"{said}\nTo apply it: {left.merge_command}"
+    return f"{said}\nTo take it over: {left.merge_command}"
 
 
 def place_notice(earlier: TaskPlace | None, here: Workspace) -> list[UserMessage]:

@@ -110,7 +110,7 @@ def test_without_the_package_a_sentence_says_how_to_get_it(tmp_path: Path) -> No
     (tmp_path / "sitecustomize.py").write_text("import sys\nsys.modules['acp'] = None\n")
     told = gen("acp", cwd=tmp_path, PYTHONPATH=str(tmp_path))
     assert (told.code, told.out) == (2, "")
-    assert told.err == (f"gen: gen acp needs agent-client-protocol; install it with: {installing('acp')}\n")
+    assert told.err == (f"gen: gen acp needs agent-client-protocol. Install it with: {installing('acp')}\n")
 
 
 @settings(max_examples=200, deadline=None)

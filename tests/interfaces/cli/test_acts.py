@@ -65,7 +65,7 @@ async def test_places_are_shown_and_pages_read(tmp_path: Path) -> None:
         assert await done(talk, f"/open {child[:5]}") == Show("agent", child)
         assert await done(talk, "/sessions") == Show("sessions")
         status = await done(talk, f"/task-status agent-{child}")
-        assert isinstance(status, Page) and "What it found:\nfound" in status.text
+        assert isinstance(status, Page) and "Result:\nfound" in status.text
         cost = await done(talk, "/cost")
         assert isinstance(cost, Page) and f"└─Explore {child}" in cost.text
 
@@ -175,7 +175,7 @@ async def test_what_agents_spend_in_other_processes_counts_when_it_is_asked_for(
         [child] = await other.tasks(talk.session)
         await other.resume(child.agent_id, "more")
         assert "4.0k/5.0k tokens" in str(await done(talk, "/budget"))
-        assert "In all: 4.0k tokens" in str(await done(talk, "/cost"))
+        assert "Total: 4.0k tokens" in str(await done(talk, "/cost"))
 
 
 async def test_another_model_answers_from_the_next_turn_on(tmp_path: Path) -> None:

@@ -84,7 +84,7 @@ def test_what_the_agents_below_did_is_compared(tmp_path: Path) -> None:
     assert not pair["same"] and "evil.txt" in json.dumps(pair["differences"])
     ended = against(tmp_path, one, other)
     assert (ended.code, "evil.txt" in ended.out) == (1, True)
-    assert ended.out.endswith("0 of 1 below them went the same way in both.\n")
+    assert ended.out.endswith("0 of 1 subagents took the same steps in both.\n")
 
 
 def test_agents_are_compared_in_the_order_in_which_they_were_sent(tmp_path: Path) -> None:
@@ -111,7 +111,7 @@ def test_the_ids_of_tasks_make_no_difference(tmp_path: Path) -> None:
     assert (found["same"], len(found["below"])) == (True, 2)
     assert against(tmp_path, one, other).out == (
         f"{one} and {other} have {found['sameSteps']} steps in common.\n"
-        "2 of 2 below them went the same way in both.\n"
+        "2 of 2 subagents took the same steps in both.\n"
     )
 
 
@@ -130,5 +130,5 @@ def test_a_running_task_is_not_said_to_have_ended(tmp_path: Path) -> None:
     replayed = gen("task", "replay", task["agentId"], cwd=tmp_path)
     gate.open()
     running.communicate()
-    assert f"The task {task['agentId']} is running; it has not ended." in replayed.err
+    assert f"Task {task['agentId']} is running; it has not finished." in replayed.err
     assert "ended as" not in replayed.err

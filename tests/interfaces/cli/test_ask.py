@@ -118,7 +118,7 @@ def test_a_conversation_of_another_folder_is_not_continued(tmp_path: Path) -> No
     gen("-p", "one", "--model", model, cwd=tmp_path)
     ended = gen("-p", "two", "--continue", "--model", model, cwd=tmp_path / "other")
     assert (ended.code, ended.err.count("\n")) == (2, 1)
-    assert "no earlier conversation in this folder" in ended.err
+    assert "no conversation in this folder" in ended.err
 
 
 def test_a_task_is_no_conversation(tmp_path: Path) -> None:

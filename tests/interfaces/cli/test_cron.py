@@ -46,9 +46,7 @@ def test_what_is_added_is_listed_with_its_zone_and_removed(tmp_path: Path) -> No
         TZ=BERLIN,
     )
     (job,) = jobs(tmp_path)
-    assert added.code == 0 and added.out.startswith(
-        f"The job {job['id']} is planned (0 9 * * 1-5); it runs next at "
-    )
+    assert added.code == 0 and added.out.startswith(f"Job {job['id']} is scheduled (0 9 * * 1-5); next run: ")
     assert " 09:00 CE" in added.out
     assert {
         name: job[name]
@@ -69,7 +67,7 @@ def test_what_is_added_is_listed_with_its_zone_and_removed(tmp_path: Path) -> No
     assert listed[0].split() == ["ID", "SCHEDULE", "NEXT", "RUNS", "MISSED", "LAST", "WHAT"]
     assert listed[1].endswith("Explore: morning") and f"0 9 * * 1-5 {BERLIN}" in listed[1]
     assert gen("cron", "remove", job["id"][:6], "--json", cwd=tmp_path).json == {"removed": [job["id"]]}
-    assert gen("cron", "list", "--all", cwd=tmp_path).out == "Nothing is planned.\n"
+    assert gen("cron", "list", "--all", cwd=tmp_path).out == "There are no jobs.\n"
 
 
 def test_other_folders_are_listed_only_with_all(tmp_path: Path) -> None:

@@ -53,7 +53,7 @@ def test_how_an_agent_stands_is_a_word() -> None:
         AgentView("a", status=Status.RUNNING, resting=True),
         AgentView("a", status=Status.FAILED),
     ]
-    words = ["3. in line", "silent 60 s", "silent 120 s", "waiting", "failed"]
+    words = ["queued (3rd)", "stalled 60 s", "stalled 120 s", "waiting", "failed"]
     assert [state(agent) for agent in agents] == words
 
 

@@ -46,7 +46,7 @@ def test_a_spent_budget_leaves_what_the_agents_found(tmp_path: Path) -> None:
         f"Explore: alpha ({first}), completed:\nIt is in a.py:\n- line 7\n\n"
         f"Explore: beta ({second}), completed:\nIt is in a.py:\n- line 7\n"
     )
-    why = "ended as limit_reached: The budget of 50,000 tokens of the session is spent."
+    why = ": limit_reached: The budget of 50,000 tokens of the session is spent."
     assert (ended.code, why in ended.err) == (1, True)
     # For programs each result stands in its task, and that of the conversation is what its agent said.
     assert (told["result"], [each["result"] for each in told["tasks"]]) == (
@@ -59,7 +59,7 @@ def test_line_by_line_it_is_told_after_the_end(tmp_path: Path) -> None:
     words = ("--plain", *BUDGET, "--model", spends_it_all(tmp_path))
     ended = gen(*words, cwd=tmp_path, piped="go\n")
     before, shown, after = ended.out.partition(f"{NOT_SUMMED_UP}\n\n")
-    assert "main ended: limit_reached. The budget of 50,000 tokens of the session is spent." in before
+    assert "main: limit_reached. The budget of 50,000 tokens of the session is spent." in before
     assert (shown != "", after.count("It is in a.py:\n- line 7")) == (True, 2)
 
 

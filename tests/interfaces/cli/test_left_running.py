@@ -14,8 +14,8 @@ from tests.waiting import until, wait_until
 FREE = ("--permission-mode", "dontAsk")
 BEHIND = {"name": "Bash", "input": {"command": "touch begun; sleep 600", "run_in_background": True}}
 COMMAND = r"the command shell_\w+ \(touch begun; sleep 600\)"
-NAMED = rf"Stopping what still runs: {COMMAND}\. What they have said is kept\."
-BOTH = rf"Stopping what still runs: \w{{8}} \(Explore\), {COMMAND}\."
+NAMED = rf"Stopping {COMMAND}\. Their results so far are kept\."
+BOTH = rf"Stopping \w{{8}} \(Explore\), {COMMAND}\."
 
 
 def leaving(folder: Path) -> str:
@@ -60,4 +60,4 @@ async def test_a_command_that_has_ended_is_not_named(
 
 def test_line_by_line_they_are_named_as_well(tmp_path: Path) -> None:
     ended = gen("--plain", "--model", leaving(tmp_path), *FREE, cwd=tmp_path, piped="go\n")
-    assert (ended.code, "Still running, stopped now: the command shell_" in ended.err) == (0, True)
+    assert (ended.code, "Stopping the command shell_" in ended.err) == (0, True)

@@ -31,7 +31,7 @@ def test_the_output_is_whole_unless_a_page_is_wanted(tmp_path: Path, task: str) 
 
 def test_a_time_out_that_is_too_long_is_cut_and_said(tmp_path: Path, task: str) -> None:
     ended = gen("task", "output", task[:6], "--timeout", "600001", "--json", cwd=tmp_path)
-    assert (ended.code, ended.err) == (0, "The timeout was cut to 600000 ms.\n")
+    assert (ended.code, ended.err) == (0, "The timeout was reduced to 600000 ms, the maximum.\n")
     assert ended.json["status"] == "completed"
 
 
@@ -43,7 +43,7 @@ def test_a_task_that_runs_is_shown_as_it_is(tmp_path: Path) -> None:
     later = gen("task", "output", task, "--timeout", "200", "--json", cwd=tmp_path)
     stopped = gen("task", "stop", f"agent-{task}", "--json", cwd=tmp_path).json
     assert (now.code, now.out) == (0, "")
-    assert f"Task {task} of Explore is still running after 0 turns; it has said nothing yet." in now.err
+    assert f"Task {task} of Explore is still running after 0 turns; it has not replied yet." in now.err
     assert (later.code, later.json["status"]) == (0, "running")
     assert (stopped["agentId"], stopped["status"], stopped["stopped"]) == (task, "cancelled", [task])
 
@@ -59,7 +59,7 @@ def test_whoever_waits_for_a_last_report_is_told_how_long(tmp_path: Path) -> Non
         waiting.communicate(timeout=SECONDS)
     again = gen("task", "stop", task, "--keep", cwd=tmp_path)
     assert hits == f"This stops 1 task: {task} (Explore).\n"
-    assert told == f"Waiting for the last report of task {task}, at most 63 s.\n"
+    assert told == f"Waiting up to 63 s for the last report of task {task}.\n"
     assert (waiting.returncode, stopped.code, again.code, again.err) == (0, 0, 0, "")
 
 
@@ -102,7 +102,7 @@ def test_a_task_goes_on_from_another_folder_in_its_own(tmp_path: Path, task: str
 def test_run_takes_up_a_task_of_the_same_agent(tmp_path: Path, task: str) -> None:
     wrong = gen("task", "run", "Plan", "go on", "--resume", task, cwd=tmp_path)
     right = gen("task", "run", "explore", "go on", "--resume", task, cwd=tmp_path)
-    assert (wrong.code, wrong.err) == (2, f"gen: Task {task} belongs to the agent Explore, not to Plan.\n")
+    assert (wrong.code, wrong.err) == (2, f"gen: Task {task} is a task of Explore, not of Plan.\n")
     assert right == Ended(0, "more\n")
 
 
@@ -165,11 +165,11 @@ def test_what_a_verb_hits_of_a_conversation_that_gen_p_leads_is_what_it_says(
     if verb == "interrupt":
         assert told.err == (
             f"This interrupts 2 tasks: {lead} (main), {child} (Explore).\nWhat was said to it is kept; it "
-            f"hears it when it goes on: gen -p --session {lead}\n"
+            f"reads your message on resume: gen -p --session {lead}\n"
         )
     else:
         assert told.err == f"This stops 2 tasks: {lead} (main), {child} (Explore).\n"
-    assert f"In the background goes on: {behind} (general-purpose). Ctrl-C stops it." in said
+    assert f"Still running in the background: {behind} (general-purpose). Ctrl-C stops it." in said
     assert statuses == {**cut, "general-purpose": "completed"}
     assert talking.returncode == 1
 
@@ -198,8 +198,7 @@ def test_whoever_is_not_stopped_by_a_stop_of_its_tree_is_named(tmp_path: Path, h
         1,
         f"Task {child} of Explore was stopped after 0 turns and is now cancelled.\n",
     )
-    assert told.err == (
-        f"This stops 2 tasks: {lead} (main), {child} (Explore).\nTask {lead} of main is running all the "
-        "same: its process did not answer, or somebody let it go on. Stop it again: gen task stop "
-        f"{lead}\n"
+    assert told.err.startswith(
+        f"This stops 2 tasks: {lead} (main), {child} (Explore).\nTask {lead} of main is still running: "
     )
+    assert told.err.endswith(f" gen task stop {lead}\n")

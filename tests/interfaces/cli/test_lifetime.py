@@ -87,7 +87,7 @@ def test_a_conversation_ends_when_it_has_answered(tmp_path: Path, site: str, nam
 def test_one_whose_time_is_up_ends_and_says_so(tmp_path: Path, site: str, name: str) -> None:
     limit = ("--max-seconds", "0.2", "--agent", name, "--allow", name)
     ended = gen("-p", "go", *limit, "--model", model(tmp_path, name), cwd=tmp_path, PYTHONPATH=site)
-    assert (ended.code, ended.out, "ended as timed_out" in ended.err) == (1, "", True)
+    assert (ended.code, ended.out, ": timed_out" in ended.err) == (1, "", True)
     assert len(ended.err.splitlines()) == 1
 
 

@@ -15,7 +15,7 @@ def test_every_step_is_a_line_and_nothing_is_drawn(tmp_path: Path) -> None:
     ended = gen("--plain", "--model", model, cwd=tmp_path, piped="where is it?\n")
     assert (ended.code, ended.err) == (0, "")
     assert "main says: I send one." in ended.out
-    assert "was sent: alpha" in ended.out
+    assert "started: alpha" in ended.out
     assert "Explore: Glob(*.py)" in ended.out
     assert "main says: It is \\x1b[2Jhere." in ended.out
     assert "\x1b" not in ended.out and "╭" not in ended.out
@@ -68,9 +68,9 @@ def test_commands_are_done_while_a_question_waits_which_is_then_said_again(tmp_p
         typed=(b"/quit leaves", b"go\n"),
         answers=(b"/mode\n", b"/task-status nobody\n", b"y\n\x04"),
     )
-    assert "none of the answers" not in ended.out
+    assert "not one of the answers" not in ended.out
     assert "→ default" in ended.out and "Problem: " in ended.out
-    assert ended.out.count("The question still waits:") == 2
+    assert ended.out.count("This question is still waiting:") == 2
     assert "main says: written" in ended.out
     assert (tmp_path / "new.txt").read_text() == "x"
 
@@ -84,7 +84,7 @@ def test_one_can_leave_while_a_question_waits(tmp_path: Path) -> None:
         typed=(b"/quit leaves", b"go\n"),
         answers=(b"/quit\n",),
     )
-    assert (ended.code, "none of the answers" in ended.out) == (0, False)
+    assert (ended.code, "not one of the answers" in ended.out) == (0, False)
     assert not (tmp_path / "new.txt").exists()
 
 
@@ -101,7 +101,7 @@ def test_what_asks_can_be_stopped_and_the_yes_to_that_answers_no_question(tmp_pa
             ("/quit leaves", "go"),
             ("an answer of your own", "/stop-tree"),
             ("Type y to do it.", "y"),
-            ("main ended: cancelled", "/quit"),
+            ("main: cancelled", "/quit"),
         ):
             while cue not in (line := process.stdout.readline()):
                 said.append(line)

@@ -173,15 +173,15 @@ def test_a_case_that_is_not_as_expected_is_told_and_exits_with_1(tmp_path: Path)
     ended = check(tmp_path, file)
     assert ended.code == 1
     assert ended.out.splitlines() == [
-        f"{file}:2 (two): deny was expected, but it is allow: {INSIDE}",
-        f"{file}: 2 cases (2 allow, 0 ask, 0 deny); 1 are not as expected.",
+        f"{file}:2 (two): expected deny, got allow: {INSIDE}",
+        f"{file}: 2 cases (2 allow, 0 ask, 0 deny); 1 not as expected.",
     ]
 
 
 def test_cases_that_expect_nothing_and_cases_from_a_pipe_are_decided(tmp_path: Path) -> None:
     bare = {key: value for key, value in GOOD.items() if key != "expect"}
     ended = check(tmp_path, "-", piped=json.dumps(bare) + "\n")
-    assert (ended.code, ended.out) == (0, "-: 1 cases (1 allow, 0 ask, 0 deny).\n")
+    assert (ended.code, ended.out) == (0, "-: 1 case (1 allow, 0 ask, 0 deny).\n")
 
 
 def test_the_settings_of_the_person_do_not_count_for_cases(tmp_path: Path, home: Path) -> None:
@@ -194,7 +194,7 @@ def test_a_file_that_is_not_there_is_a_mistake(tmp_path: Path) -> None:
     ended = check(tmp_path, "none.jsonl")
     assert (ended.code, ended.err) == (
         2,
-        "gen: none.jsonl cannot be read: No such file or directory; name a file of cases.\n",
+        "gen: Cannot read none.jsonl: No such file or directory.\n",
     )
 
 

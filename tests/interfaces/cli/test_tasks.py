@@ -71,7 +71,7 @@ def test_a_task_that_does_not_complete_exits_with_1(tmp_path: Path) -> None:
     model = script(tmp_path, Explore=[{"text": "half", "error": "refused"}])
     ended = explored(model, tmp_path)
     assert (ended.code, ended.out) == (1, "half\n")
-    assert "ended as failed" in ended.err
+    assert ": failed" in ended.err
 
 
 def test_the_limits_of_a_task_can_be_typed(tmp_path: Path, model: str) -> None:
@@ -98,7 +98,7 @@ def test_a_list_is_of_this_folder_unless_all_are_wanted(tmp_path: Path, model: s
     other.mkdir()
     run = explored(model, tmp_path, "--json").json
     assert gen("task", "list", "--json", cwd=other).json == {"tasks": []}
-    assert gen("task", "list", cwd=other).out.startswith("There are no tasks of this folder")
+    assert gen("task", "list", cwd=other).out.startswith("There are no tasks in this folder")
     assert gen("task", "list", "--all", "--json", cwd=other).json == {"tasks": [run]}
 
 
@@ -144,7 +144,7 @@ def test_a_run_replays_from_the_journal_to_the_same_state(tmp_path: Path, model:
     (tmp_path / "script.json").unlink()
     ended = gen("task", "replay", asked["sessionId"], cwd=tmp_path)
     assert (ended.code, ended.out) == (0, "done\n")
-    assert "of 2 tasks: the fold equals the stored state." in ended.err
+    assert "of 2 tasks: replay matches the journal." in ended.err
     told = gen("task", "replay", asked["sessionId"], "--json", cwd=tmp_path).json
     assert (told["same"], told["task"]["agentId"]) == (True, asked["sessionId"])
     assert [e["agentType"] for e in told["events"] if e["type"] == "SubSessionCreated"] == ["main", "Explore"]

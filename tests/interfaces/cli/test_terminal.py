@@ -98,7 +98,7 @@ def test_a_replay_paints_the_same_panels(tmp_path: Path) -> None:
     asked = gen("-p", "go", "--json", "--model", two_explorers(tmp_path), cwd=tmp_path).json
     ended = in_terminal("task", "replay", asked["sessionId"], cwd=tmp_path, NO_COLOR="1")
     assert (ended.out.count("Launching Subagent"), ended.out.count("Subagent Result")) == (2, 2)
-    assert "3 tasks: the fold equals the stored state." in ended.out
+    assert "3 tasks: replay matches the journal." in ended.out
 
 
 def test_lists_are_cut_at_the_edge_of_the_terminal(tmp_path: Path) -> None:

@@ -81,7 +81,7 @@ def test_what_is_arriving_is_there_until_it_is_said() -> None:
 def test_a_reply_that_is_asked_for_anew_is_void() -> None:
     transcript = hear(Transcript("a"), event(TextArrived("half")))
     transcript = hear(transcript, event(ReplyRestarted("overloaded")))
-    assert (transcript.text, transcript.entries) == ("", (Remark("The reply is asked for anew: overloaded"),))
+    assert (transcript.text, transcript.entries) == ("", (Remark("Reply restarted: overloaded"),))
 
 
 def test_a_call_goes_through_its_states() -> None:

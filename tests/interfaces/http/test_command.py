@@ -74,7 +74,7 @@ async def test_what_a_shutdown_stops_is_named_and_goes_on_with_the_next_server(t
         await server.client.until(f"/api/tasks/{task}", lambda told: told["turns"] == 1)
         code, _, err = await server.stop(signal.SIGINT)
         assert code == 130
-        assert f"Stopping what still runs: {task} (Explore)" in err
+        assert f"Stopping {task} (Explore)" in err
     stopped = (await asyncio.to_thread(gen, "task", "show", task, "--json", cwd=tmp_path)).json
     assert (stopped["status"], stopped["result"]) == ("cancelled", "half")
     async with gen_serve(tmp_path, Explore=[*LONG[:1], says("whole")]) as server:
@@ -111,9 +111,9 @@ async def test_a_token_file_keeps_the_token_for_the_next_start(tmp_path: Path) -
     [
         (("--port", "66000"), "from 0 to 65535"),
         (("--port", "1"), "--port"),
-        (("--bind", "example.org"), "is no address"),
+        (("--bind", "example.org"), "is not an IP address"),
         (("--bind", "192.0.2.1"), "192.0.2.1"),
-        (("--allow-host", "a b"), "is no name of a host"),
+        (("--allow-host", "a b"), "is not a host name"),
         (("--token-file", "/nowhere/token"), "cannot be written"),
         (("--share", "all"), "invalid choice"),
     ],
@@ -245,7 +245,7 @@ def test_a_missing_extra_says_how_to_install_it(tmp_path: Path) -> None:
         [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False
     )
     assert ended.returncode == 2
-    assert ended.stderr == f"gen: gen serve needs uvicorn; install it with: {installing('server')}\n"
+    assert ended.stderr == f"gen: gen serve needs uvicorn. Install with: {installing('server')}\n"
 
 
 async def test_the_terminal_and_a_server_see_the_same_facts(tmp_path: Path) -> None:

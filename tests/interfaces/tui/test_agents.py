@@ -122,7 +122,7 @@ async def test_a_queue_and_a_budget_are_in_the_tree(tmp_path: Path) -> None:
     async with seated(tmp_path, settings={"max_agents": 2}, size=(140, 30), script=script) as setup:
         await setup.type("go")
         await setup.press("ctrl+t")
-        await setup.assert_sees("1. in line")
+        await setup.assert_sees("queued (1st)")
         await setup.assert_sees("1/4 turns")
         await setup.press("escape", "escape")
 
@@ -134,12 +134,12 @@ async def test_task_status_and_the_other_pages_are_shown(tmp_path: Path) -> None
         await setup.rests()
         task = next(each.id for each in setup.talk.view.agents.values() if each.parent)
         for command, said in (
-            (f"/task-status {task}", "What it found:"),
-            ("/cost", "In all:"),
+            (f"/task-status {task}", "Result:"),
+            ("/cost", "Total:"),
             ("/budget tokens 5000", "/5.0k tokens"),
             ("/permissions", "mode default"),
             ("/help", "/stop-tree [ID]"),
-            ("/mcp", "No MCP server is set"),
+            ("/mcp", "No MCP servers"),
             ("/mode", "→ default"),
         ):
             await setup.type(command)

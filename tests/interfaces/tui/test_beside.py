@@ -60,4 +60,4 @@ async def test_servers_are_shown_with_how_they_are_and_why(tmp_path: Path) -> No
 async def test_without_servers_the_page_says_where_to_name_one(tmp_path: Path) -> None:
     async with seated(tmp_path, script=turns(main=[says("x")])) as setup:
         await setup.type("/mcp")
-        await setup.assert_sees("No MCP server is set; name one in settings.toml")
+        await setup.assert_sees("No MCP servers. Add one to settings.toml")

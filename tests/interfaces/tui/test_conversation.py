@@ -212,7 +212,7 @@ async def test_a_fork_of_an_agent_is_in_the_tree_and_in_the_cost(tmp_path: Path)
         await setup.rests()
         (first,) = setup.talk.view.launched(setup.talk.session or "")
         await setup.type(f"/fork {first} look elsewhere")
-        await setup.assert_sees("From here on a copy of")
+        await setup.assert_sees("Forked from")
         copies = setup.talk.view.launched(setup.talk.session or "")[1:]
         assert len(copies) == 1
         await setup.press("escape", "ctrl+t")

@@ -13,5 +13,5 @@ def test_what_still_runs_at_the_end_is_named_on_stderr(tmp_path: Path) -> None:
     )
     ended = gen("--plain", "--model", model, cwd=tmp_path, piped="go\n/background\n/quit\n")
     assert ended.code == 0
-    assert "Still running, stopped now:" in ended.err and "What they have said is kept." in ended.err
+    assert "Stopping " in ended.err and "Their results so far are kept." in ended.err
     assert "Still running" not in ended.out

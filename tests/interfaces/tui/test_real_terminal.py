@@ -311,7 +311,7 @@ def test_a_fault_leaves_the_terminal_sane_and_names_the_log(tmp_path: Path) -> N
         assert process.wait(SECONDS) == 1
         assert tcgetattr(follower) == before
     after = shown.rpartition(b"\x1b[?1049l")[2].decode()
-    assert "GenCode ended by a fault of its own; the details are in" in after
+    assert "GenCode crashed because of a bug. Details:" in after
     assert "ZeroDivisionError" not in after
     log = Path(os.environ["GEN_HOME"], "logs", "gen.log").read_text()
     assert "ZeroDivisionError: a bug" in log
@@ -336,7 +336,7 @@ def test_without_a_terminal_it_says_how_to_ask(tmp_path: Path) -> None:
 def test_options_of_a_question_are_refused(tmp_path: Path) -> None:
     ended = gen("--output-format", "json", cwd=tmp_path)
     assert ended.code == 2
-    assert "--output-format belongs to a question" in ended.err
+    assert "--output-format needs a question" in ended.err
 
 
 def test_without_the_extra_it_says_its_install_line(tmp_path: Path) -> None:

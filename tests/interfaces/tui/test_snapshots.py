@@ -56,7 +56,7 @@ async def test_the_screens_look_as_they_did(tmp_path: Path, size: tuple[int, int
     (tmp_path / "a.py").touch()
     name = f"{size[0]}x{size[1]}"
     async with seated(tmp_path, size=size, script=SCRIPT) as setup:
-        await setup.assert_sees("asks before it changes anything")
+        await setup.assert_sees("needs approval to change anything")
         await compare(setup, f"empty-{name}")
         await setup.type("find both")
         await setup.rests()

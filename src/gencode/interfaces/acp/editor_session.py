@@ -112,7 +112,7 @@ class EditorSession:
 
     def reserve_id(self) -> None:
         """Give the conversation the id of the session; it is created with the first prompt."""
-        self.talk.named = self.id
+        self.talk.reserve_id(self.id)
         try:
             self._addresses.bind(self.id, self.id)
         except UserMistake as mistake:  # it works all the same, and can be loaded after the first prompt
@@ -133,7 +133,7 @@ class EditorSession:
         except UnknownName as unknown:
             if not self._addresses.is_known(session):
                 raise UnknownSession(str(unknown)) from None
-            talk.named = session
+            talk.reserve_id(session)
             return
         if found.cwd != str(self.folder):
             raise UserMistake(f"The conversation {session} belongs to {found.cwd}; open it there.")

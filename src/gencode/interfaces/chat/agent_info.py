@@ -13,12 +13,13 @@ from gencode.app import AgentEntry, GenCode, Registry
 from gencode.core.rules import Mode
 from gencode.core.spec import AgentSpec, Skill, SkillEntry
 from gencode.core.text import visible, visible_line
+from gencode.interfaces.render.number_format import counted
 from gencode.interfaces.render.plain_text import table
 from gencode.permissions.tool_table import MEMORY_TOOLS
 from gencode.permissions.trust import standing, trust_added
 from gencode.sandbox.processes.environment import PROCESS_MARK
 from gencode.settings import gen_home
-from gencode.tasks.seat_builder import DELEGATES, memory_tools
+from gencode.tasks.setup_builder import DELEGATES, memory_tools
 
 
 class LoadedFile(Protocol):
@@ -281,12 +282,12 @@ def lint_text(result: LintResult) -> str:
     lines = [line for file in agents for line in _lint_lines(file)]
     lines += [f"clash: {each.name} is the name of {' and '.join(each.paths)}" for each in result.clashes]
     counts = [
-        _count(len(agents), "agent file"),
+        counted(len(agents), "agent file"),
         f"{sum(file.loadable for file in result.files)} can be used",
-        _count(len(result.clashes), "name clash", "name clashes"),
+        counted(len(result.clashes), "name clash", "name clashes"),
     ]
     if result.others:
-        counts.append(_count(len(result.others), "other file"))
+        counts.append(counted(len(result.others), "other file"))
     return "\n".join((*map(visible_line, lines), ", ".join(counts)))
 
 
@@ -296,10 +297,6 @@ def _lint_lines(file: LintedFile) -> Iterator[str]:
     for finding in file.warnings:
         place = f"{file.path}:{finding.line}" if finding.line else file.path
         yield f"{place}: {finding.message} [{finding.code}]"
-
-
-def _count(number: int, one: str, several: str = "") -> str:
-    return f"{number} {one if number == 1 else several or f'{one}s'}"
 
 
 class CreatedAgent(Struct, frozen=True):

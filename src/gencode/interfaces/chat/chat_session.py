@@ -85,8 +85,8 @@ class Talk:
         self.gen = gen
         self.view = View()
         self.session: str | None = None
-        self.named = ""
-        """The id that the conversation gets when it begins, where that was given out before."""
+        self._reserved_id = ""
+        """The id that the conversation gets with its first prompt, if it was given out before."""
         self.queued: dict[int, str] = {}
         """What was typed and not heard yet, by the number of its letter."""
         self.chosen: Model | None = None
@@ -104,6 +104,10 @@ class Talk:
         self._lookout = Lookout(self)
         self._came = False
         """Whether a background task has ended since it was last seen to that the lead hears of them all."""
+
+    def reserve_id(self, session: str) -> None:
+        """Give the conversation this id with its first prompt."""
+        self._reserved_id = session
 
     @property
     def lead(self) -> AgentView | None:
@@ -172,7 +176,9 @@ class Talk:
         async with self._beginning:
             if self.session is None or not (self.running or self.led_elsewhere):
                 said = UserMessage(text, images=images)
-                await self._begin(self.gen.start_turn(said, self.session, self._agent, named=self.named))
+                await self._begin(
+                    self.gen.start_turn(said, self.session, self._agent, named=self._reserved_id)
+                )
             elif images:
                 raise UserMistake(NO_PICTURES_NOW)
             else:

@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
 WIDE = 400
 MODES = {
-    Mode.PLAN: "reads only",
-    Mode.DEFAULT: "asks before it changes anything",
-    Mode.ACCEPT_EDITS: "writes files without asking",
-    Mode.UNATTENDED: "never asks, and is refused instead",
-    Mode.DONT_ASK: "full autonomy: asks nobody about anything",
+    Mode.PLAN: "read only",
+    Mode.DEFAULT: "needs approval to change anything",
+    Mode.ACCEPT_EDITS: "edits files without approval",
+    Mode.UNATTENDED: "refuses what needs approval",
+    Mode.DONT_ASK: "full autonomy: allows everything without approval",
 }
 CYCLE = (Mode.DEFAULT, Mode.ACCEPT_EDITS, Mode.PLAN)
 """The modes that a key steps through; full autonomy has to be named."""
@@ -41,14 +41,14 @@ def status_page(outcome: Outcome, place: int = 0) -> str:
         f"  task     {visible_line(titled(outcome.description, outcome.prompt, outcome.forked_from), 200)}",
         f"  model    {visible_line(outcome.model)}",
         f"  usage    {tokens(outcome.usage.tree)} {money(outcome.usage.tree.usd)}".rstrip(),
-        f"  sent by  {outcome.parent_id or 'a person'}{' (in the background)' if outcome.background else ''}",
+        f"  parent   {outcome.parent_id or 'you'}{' (in the background)' if outcome.background else ''}",
     ]
     if outcome.error:
         lines.append(f"  error    {visible_line(outcome.error)}")
     lines += [f"  refused  {visible_line(each)}" for each in refusals(outcome.evidence)]
     lines += [f"  warning  {visible_line(each)}" for each in outcome.evidence.warnings]
-    said = "What it found:" if outcome.status.ended else "Its last message:"
-    return "\n".join((*lines, "", said, visible(outcome.result) or "(nothing yet)"))
+    said = "Result:" if outcome.status.ended else "Last reply:"
+    return "\n".join((*lines, "", said, visible(outcome.result) or "(no output)"))
 
 
 def cost_page(view: View, session: str) -> str:
@@ -67,8 +67,8 @@ def cost_page(view: View, session: str) -> str:
         for row in rows(view, session)
     ]
     total = spent(view, session)
-    cost = money(total.usd) or "a price that is not known"
-    return f"{table(head, listed, WIDE)}\n\nIn all: {tokens(total)}, {cost}."
+    cost = money(total.usd) or "cost unknown"
+    return f"{table(head, listed, WIDE)}\n\nTotal: {tokens(total)} ({cost})"
 
 
 def budget_page(budget: Budget, view: View, session: str | None) -> str:
@@ -80,8 +80,8 @@ def budget_page(budget: Budget, view: View, session: str | None) -> str:
         for name, limit in (("tokens", budget.tokens), ("usd", budget.usd), ("agents", budget.spawns))
         if limit is not None
     ]
-    bound = "\n".join(lines) or "Nothing bounds this conversation."
-    ways = "tokens 200000, usd 2.5 or spawns 8; /budget none takes it away, /budget usd none one kind."
+    bound = "\n".join(lines) or "This conversation has no budget."
+    ways = "tokens 200000, usd 2.5 or spawns 8. Remove it with /budget none or /budget usd none."
     return f"{bound}\n\nSet one with /budget {ways}"
 
 
@@ -94,12 +94,12 @@ def rules_page(gen: "GenCode") -> str:
         for rule in policy.rules
     ]
     if not policy.rules:
-        lines.append("There are no rules beyond those of the mode.")
-    return "\n".join((*lines, "", 'What is decided about a call: /permissions Bash "git push"'))
+        lines.append("There are no rules besides the mode.")
+    return "\n".join((*lines, "", 'To check a call: /permissions Bash "git push"'))
 
 
 def modes_page(now: Mode) -> str:
-    """Every mode and what it means; the one that counts is marked."""
+    """Every mode and what it means; the current one is marked."""
     return "\n".join(f"{'→' if mode is now else ' '} {mode:12} {says}" for mode, says in MODES.items())
 
 
@@ -126,10 +126,10 @@ class ServerStatus(Protocol):
 
 _SERVER_STATES = {
     "off": "not started yet",
-    "unapproved": "needs approval; the agent that needs it asks",
-    "starting": "starts",
+    "unapproved": "needs approval (asked when an agent needs it)",
+    "starting": "starting",
     "ready": "ready",
-    "down": "down, and started again soon",
+    "down": "down, restarting soon",
     "failed": "failed",
 }
 MOST_TOOLS = 40
@@ -139,7 +139,7 @@ def servers_page(gen: "GenCode") -> str:
     """Every MCP server: how it is, where it was named, its tools, and what is wrong with it."""
     found = gen.mcp_servers.status()
     if not found:
-        return "No MCP server is set; name one in settings.toml, [mcp_servers.NAME], or in .mcp.json."
+        return "No MCP servers. Add one to settings.toml as [mcp_servers.NAME], or to .mcp.json."
     fixes = [each.fix or "" for each in gen.mcp_servers.reports()]
     return "\n\n".join("\n".join(_server_lines(each, fix)) for each, fix in zip(found, fixes, strict=True))
 

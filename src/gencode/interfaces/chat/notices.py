@@ -27,7 +27,7 @@ from gencode.core.text import visible, visible_line
 from gencode.interfaces.log_file import logged_fault
 from gencode.interfaces.render.agent_view import AgentView, View, name_of
 from gencode.interfaces.render.plain_text import command_end, ending, noted
-from gencode.tasks.delivery import as_sent, undelivered
+from gencode.tasks.delivery import as_delivered, undelivered
 
 if TYPE_CHECKING:
     from gencode.sandbox.shells import BackgroundShell
@@ -114,7 +114,7 @@ def _way(task: str) -> str:
 
 def come_back(session: Task, children: Sequence[Task]) -> list[Task]:
     """Those that came back to a conversation at rest and that it has not heard of."""
-    untold = (undelivered(session, each) for each in as_sent(session, children) if each.status.ended)
+    untold = (undelivered(session, each) for each in as_delivered(session, children) if each.status.ended)
     return [ends[-1] for ends in untold if ends]
 
 

@@ -1,4 +1,4 @@
-"""`gen acp`: an agent for editors that speak the Agent Client Protocol, over stdin and stdout."""
+"""`gen acp`: runs as an agent for editors, with the Agent Client Protocol on stdin and stdout."""
 
 import argparse
 import sys
@@ -10,7 +10,7 @@ from gencode.core.extras import installing
 from gencode.interfaces.cli.parser import Commands, add, add_model, add_policy
 from gencode.interfaces.render.plain_text import note
 
-BY_HAND = "gen acp is started by an editor and speaks to it over stdin and stdout; Ctrl+D ends it."
+BY_HAND = "gen acp waits for an editor on stdin and stdout; it is meant to be started by one. Ctrl+D ends it."
 
 
 def add_command(commands: Commands, does: str) -> None:
@@ -26,9 +26,9 @@ def add_command(commands: Commands, does: str) -> None:
 def run(args: argparse.Namespace) -> int:
     """Serve the editor that has started this."""
     if find_spec("acp") is None:
-        raise UserMistake(f"gen acp needs agent-client-protocol; install it with: {installing('acp')}")
+        raise UserMistake(f"gen acp needs agent-client-protocol. Install it with: {installing('acp')}")
     if "cwd" in args:
-        raise UserMistake("The editor says which folder a session is in; leave --cwd out.")
+        raise UserMistake("The editor chooses the folder of a session; leave --cwd out.")
     if sys.stdin is not None and sys.stdin.isatty():
         note(BY_HAND)
     from gencode.interfaces.acp.agent import run as serve

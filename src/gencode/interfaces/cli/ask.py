@@ -1,4 +1,4 @@
-"""`gen -p`: one turn of the main conversation, without a screen."""
+"""`gen -p`: runs one turn of the main conversation and prints the answer."""
 
 import argparse
 from collections.abc import Sequence
@@ -129,7 +129,7 @@ def _prompt(args: argparse.Namespace) -> str:
     piped = piped_text()
     prompt = "\n\n".join(part for part in (typed, piped) if part.strip())
     if not prompt:
-        raise UserMistake('The prompt is empty; write gen -p "your question", or pipe it in.')
+        raise UserMistake('The prompt is empty. Write gen -p "your question", or pipe it in.')
     return prompt
 
 
@@ -146,8 +146,8 @@ async def _earlier(gen: GenCode, args: argparse.Namespace) -> Task | None:
         found = await gen.find(args.session, conversation=True)
         if not found.conversation:
             raise UserMistake(
-                f"{found.id} is a task of the agent {found.agent} and no conversation; "
-                f"look at it with: gen task show {found.id}"
+                f"{found.id} is a task of {found.agent}, not a conversation. "
+                f"Show it with: gen task show {found.id}"
             )
         return found
     if "go_on" not in args:
@@ -155,7 +155,7 @@ async def _earlier(gen: GenCode, args: argparse.Namespace) -> Task | None:
     here = TaskQuery(cwd=str(gen.workspace.cwd), conversations=True, limit=1)
     for found in await gen.history.tasks(here):
         return found
-    raise UserMistake("There is no earlier conversation in this folder; leave --continue out to begin one.")
+    raise UserMistake("There is no conversation in this folder yet; leave --continue out to start one.")
 
 
 async def _answer(gen: GenCode, outcome: RunOutcome, view: View) -> PromptResult:

@@ -26,7 +26,7 @@ def piped_text() -> str:
     except (AttributeError, OSError, ValueError):  # no stdin at all, closed, or a folder
         return ""
     if len(content) > LARGEST:
-        note(f"Only the first {LARGEST:,} bytes of the piped input are used.")
+        note(f"The piped input is too long; only its first {LARGEST:,} bytes are used.")
     return content[:LARGEST].decode("utf-8", "replace")
 
 
@@ -34,7 +34,7 @@ def whole_input(what: str) -> str:
     """All of stdin for a command that needs it."""
     text = piped_text()
     if not text.strip():
-        raise UserMistake(f"Nothing came through the pipe; {what}.")
+        raise UserMistake(f"Stdin is empty; {what}.")
     return text
 
 
@@ -62,7 +62,7 @@ def schema(args: argparse.Namespace) -> dict[str, Any] | None:
     try:
         found = json.loads(path.read_bytes())
     except OSError as error:
-        raise UserMistake(f"The schema {path} cannot be read: {error.strerror}.") from None
+        raise UserMistake(f"Cannot read the schema {path}: {error.strerror}.") from None
     except (ValueError, RecursionError) as error:
         raise UserMistake(f"The schema {path} is not JSON: {error}.") from None
     from gencode.agent.output_schema import check_schema

@@ -1,4 +1,4 @@
-"""`gen cron list | add | remove | run`: work that is planned, and the process that does it."""
+"""`gen cron list|add|remove|run`: scheduled jobs, and the process that runs them when they are due."""
 
 import argparse
 import asyncio
@@ -13,6 +13,7 @@ from gencode.interfaces.cli.command_input import whole_input
 from gencode.interfaces.cli.open_session import flags, opened
 from gencode.interfaces.cli.parser import Commands, add, add_group, add_policy
 from gencode.interfaces.event_loop_runner import run_to_end
+from gencode.interfaces.render.number_format import counted
 from gencode.interfaces.render.plain_text import answer, answer_json, note, table
 from gencode.schedule.scheduled_jobs import JobRequest, ScheduledJob
 
@@ -75,20 +76,20 @@ async def _listed(args: argparse.Namespace) -> int:
         answer_json({"jobs": [_object(each) for each in found]})
         return 0
     if not found:
-        where = "" if "all" in args else " in this folder (--all shows those of every one)"
-        answer(f"Nothing is planned{where}.")
+        where = "" if "all" in args else " in this folder (--all lists all folders)"
+        answer(f"There are no jobs{where}.")
     else:
         head = ("ID", "SCHEDULE", "NEXT", "RUNS", "MISSED", "LAST", "WHAT")
         answer(table(head, [_row(each) for each in found]))
     if waiting:
-        note(f"{len(waiting)} messages wait to be delivered; a process that runs gen cron run tries them.")
+        note(f"{counted(len(waiting), 'undelivered message')}; gen cron run tries again to deliver.")
     return 0
 
 
 def added(args: argparse.Namespace) -> int:
     """Plan something, and say when it runs next."""
     typed: str = args.planned
-    prompt = whole_input("write what is to be done after the schedule") if typed == "-" else typed
+    prompt = whole_input("write the prompt after the schedule") if typed == "-" else typed
     return run_to_end(_added(args, prompt))
 
 
@@ -107,13 +108,13 @@ async def _added(args: argparse.Namespace, prompt: str) -> int:
         if "model" in args:
             gen.models.resolve(args.model)
         made = await gen.schedule.add(plan)
-        workers = " or a gen worker that has this folder" if gen.settings.database_url else ""
+        workers = " or a gen worker for this folder" if gen.settings.database_url else ""
     if "json" in args:
         answer_json(_object(made))
     else:
         answer(
-            f"The job {made.id} is planned ({made.when}); it runs next at {made.next_told}, "
-            f"in a process that is open then, such as gen cron run{workers}."
+            f"Job {made.id} is scheduled ({made.when}); next run: {made.next_told}. "
+            f"Keep gen cron run{workers} running then."
         )
     return 0
 
@@ -123,7 +124,7 @@ async def _session(gen: GenCode, args: argparse.Namespace) -> str:
         return ""
     found = await gen.find(args.conversation, conversation=True)
     if not found.conversation:
-        raise UserMistake(f"{found.id} is a task of the agent {found.agent} and no conversation.")
+        raise UserMistake(f"{found.id} is a task of {found.agent}, not a conversation.")
     return found.id
 
 
@@ -163,7 +164,7 @@ async def _run(args: argparse.Namespace) -> int:
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             if signal.getsignal(number) is not signal.SIG_IGN:
                 loop.add_signal_handler(number, end, number)
-        note("Running what is due, in every folder; Ctrl-C ends it.")
+        note("Running jobs of all folders when they are due; Ctrl-C stops.")
         await asyncio.wait([work])
     if not work.cancelled() and (trouble := work.exception()):
         raise trouble

@@ -64,7 +64,7 @@ def total(prices: dict[str, int], amounts: dict[str, int]) -> int:
 }
 
 NEXT = """\
-What to type next, in a project of your own:
+Try these in your own project:
   gen -p "Where are errors logged, and where is the configuration read?"
   gen task run Explore "Find everything about sessions"
   gen task list --tree
@@ -115,8 +115,8 @@ async def _tour(folder: Path, *, as_json: bool, verbose: bool) -> int:
 
 def _introduce() -> None:
     answer(f"""\
-1. A question with two parts. The main agent sends one Explore agent for each; they run side
-   by side, each with a context of its own, and only their answers come back.
+1. A question with two parts. The main agent starts one Explore agent for each. They run in
+   parallel, each in its own context, and only their answers come back.
 
 > {QUESTION}
 """)
@@ -126,14 +126,14 @@ def _explain(tasks: list[Outcome], facts: int, *, same: bool) -> None:
     rows = [
         (each.agent_id, each.agent, each.status, str(each.turns), _took(each), _title(each)) for each in tasks
     ]
-    told = "gives exactly the stored state" if same else "does NOT give the stored state (please report it)"
+    told = "matches the stored state" if same else "does NOT match the stored state (please report it)"
     answer(f"""
-2. Every step is a fact in the journal (here in memory; yours is kept in ~/.gen/gencode.db):
+2. Every step is an event in the journal (here in memory; yours is in ~/.gen/gencode.db):
 
 {table(("ID", "AGENT", "STATUS", "TURNS", "TIME", "TASK"), rows)}
 {_overlap(tasks)}
-3. Replaying the {facts} facts without any model {told}.
-   gen task replay ID does the same with a task of yours.
+3. Replaying the {facts} events without a model {told}.
+   gen task replay ID does the same with your own tasks.
 
 {NEXT}""")
 
@@ -153,4 +153,4 @@ def _overlap(tasks: list[Outcome]) -> str:
     if len(starts) < 2 or len(ends) != len(starts):
         return ""
     shared = (min(ends) - max(starts)).total_seconds()
-    return f"\n   They worked at the same time for {shared * 1000:.0f} ms.\n" if shared > 0 else ""
+    return f"\n   They ran in parallel for {shared * 1000:.0f} ms.\n" if shared > 0 else ""

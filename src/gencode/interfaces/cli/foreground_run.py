@@ -1,11 +1,11 @@
-"""Follows one job to its end: paints what is heard, and turns signals into stops."""
+"""Follows one task to its end in the foreground: renders its events, and turns signals into stops."""
 
 import asyncio
 import os
 import signal
-from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec import UNSET, Struct
 from msgspec.structs import asdict, replace
@@ -18,24 +18,25 @@ from gencode.core.outcome import Outcome, RefusedCall, RunOutcome, StoppedWork
 from gencode.core.status import TOLD_TO_END, EndReason, Status, StopCause, stop_cause
 from gencode.core.task import Task
 from gencode.core.text import visible_line
-from gencode.interfaces.chat.notices import all_named, named
+from gencode.interfaces.chat.notices import all_named, guarded, named
 from gencode.interfaces.cli.open_session import telling_of_servers
 from gencode.interfaces.render import plain_text
 from gencode.interfaces.render.agent_view import View
+from gencode.interfaces.render.number_format import counted
 from gencode.journal.store import TaskQuery
 from gencode.tasks.running_task import RunningTask
 
 if TYPE_CHECKING:
     from gencode.sandbox.shells import BackgroundShell
 
-STOPPING = "Stopping what still runs: {names}. What they have said is kept."
+STOPPING = "Stopping {names}. Their results so far are kept."
 LONGEST_TOLD = 1_000
 NOT_APPROVED = 3
 """The exit code of a run that completed, but was refused calls which nobody could approve."""
 MOST_REFUSED = 20
 APPROVE = (
-    "Most calls can be approved beforehand with --allow RULE or --permission-mode MODE; gen permissions "
-    "explain names the rule. Or run it where you can be asked."
+    "To allow such calls, use --allow RULE (see gen permissions explain) or --permission-mode MODE, or run "
+    "this in a terminal where you can approve them."
 )
 LOOK_SECONDS = 1.0
 """So long it may take to find out who is below agents in other processes."""
@@ -45,6 +46,11 @@ SIGNALS = {
     signal.SIGTERM: TOLD_TO_END,
     signal.SIGHUP: StopCause(EndReason.CLOSING, "the terminal was closed"),
 }
+
+
+def start_beside(work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+    """Run something that nobody awaits: what goes wrong is a line on stderr, and a bug is logged."""
+    return asyncio.get_running_loop().create_task(guarded(work, lambda notice: plain_text.note(notice.text)))
 
 
 class RunRenderer(Protocol):
@@ -85,7 +91,7 @@ class SignalStop:
         self.tell()
         self._gen.mcp_servers.hurry()
         self._gen.running.stop(SIGNALS[number])
-        self._settling = asyncio.create_task(self._gen.running.settle())
+        self._settling = start_beside(self._gen.running.settle())
 
     def tell(self, beside: str = "") -> "StoppedAtExit":
         """Say what is stopped, once."""
@@ -151,7 +157,7 @@ async def follow(
             left = job.background_signal() if leave else None
             if left is not None:
                 left.add_done_callback(lambda _: listener.close())
-            ending = asyncio.create_task(_ended(gen, job))
+            ending = start_beside(_ended(gen, job))
             ending.add_done_callback(lambda _: listener.close())
             async for event in listener:
                 renderer.hear(event)
@@ -203,7 +209,7 @@ def tell_refused(calls: Sequence[RefusedCall]) -> None:
     """Name the refused calls, and what a person can do about those that only lacked approval."""
     if not calls:
         return
-    plain_text.note(f"{'1 call was' if len(calls) == 1 else f'{len(calls)} calls were'} refused:")
+    plain_text.note(f"{counted(len(calls), 'call was', 'calls were')} refused:")
     for each in calls[:MOST_REFUSED]:
         call = visible_line(f"{each.tool}({each.summary})", 80)
         plain_text.note(
@@ -239,7 +245,7 @@ async def _ended(gen: GenCode, job: RunningTask) -> None:
     if behind := [live.task for live in gen.running if not live.stop.stopped and live is not job]:
         cut = "The turn was interrupted" if interrupted else f"Task {job.id} was stopped"
         cut = f"Task {job.id} has finished" if completed else cut
-        plain_text.note(f"{cut}. In the background goes on: {named(behind)}. Ctrl-C stops it.")
+        plain_text.note(f"{cut}. Still running in the background: {named(behind)}. Ctrl-C stops it.")
     while behind := [live.work for live in gen.running if live.work is not None]:
         await asyncio.wait(behind)
 
@@ -323,7 +329,7 @@ def renderer_for(output: str, *, verbose: bool, kept: bool = True) -> RunRendere
 def tell_ending(outcome: Outcome) -> None:
     """How it ended, when that was not well, or that it has not."""
     if not outcome.status.ended:
-        plain_text.note(f"The task {outcome.agent_id} is {outcome.status}; it has not ended.")
+        plain_text.note(f"Task {outcome.agent_id} is {outcome.status}; it has not finished.")
     elif outcome.status is not Status.COMPLETED:
         why = f": {outcome.error.rstrip('.')}" if outcome.error else ""
-        plain_text.note(f"The task {outcome.agent_id} ended as {outcome.status}{why}.")
+        plain_text.note(f"Task {outcome.agent_id}: {outcome.status}{why}.")

@@ -31,6 +31,7 @@ from gencode.interfaces.chat.slash_commands import (
     is_known,
     parse,
 )
+from gencode.interfaces.cli.foreground_run import start_beside
 from gencode.interfaces.cli.open_session import SCREEN_WAIT, check, opened
 from gencode.interfaces.cli.terminal_questions import LinePrompt, StaleInput, drop_typed
 from gencode.interfaces.event_loop_runner import run_to_end
@@ -40,16 +41,16 @@ from gencode.interfaces.render.transcript import handed_back, in_words, transcri
 from gencode.questions.question_desk import Audience, QuestionDesk
 from gencode.settings import remember
 
-READY = "Type a question, or /help; an empty line does nothing, /quit leaves."
+READY = "Type a question, or /help. /quit leaves."
 YES = ("y", "yes")
 NO_MORE = "\x04"
 ANSWERS = frozenset({*REACHES, WITH_NETWORK, "n", "no", "yes"})
-NO_QUESTION = "No question waits any more, so this answers none and is not sent; to send it, type it again."
-STILL = "The question still waits:"
+NO_QUESTION = "No question is waiting any more, so nothing was sent. To send it as a message, type it again."
+STILL = "This question is still waiting:"
 WAYS = {
-    "sessions": "List conversations with: gen sessions list; open one with /resume ID.",
-    "agents": "List agents with: gen agents list; look at one with /agents NAME.",
-    "trust": "Look at the folder and trust it with: gen trust",
+    "sessions": "List conversations with: gen sessions list. Open one with /resume ID.",
+    "agents": "List agents with: gen agents list. Show one with /agents NAME.",
+    "trust": "Review and trust the folder with: gen trust",
 }
 
 
@@ -69,7 +70,7 @@ async def _run(args: argparse.Namespace) -> int:
         talk = Talk(gen, agent=getattr(args, "agent", ""), heard=lines.hear, told=lines.tell)
         lines.talk = talk
         lines.farewell.open(gen)
-        lasting = [asyncio.create_task(talk.listen()), asyncio.create_task(_run_due(talk))]
+        lasting = [start_beside(talk.listen()), start_beside(_run_due(talk))]
         asyncio.get_running_loop().add_signal_handler(signal.SIGINT, lines.interrupted)
         try:
             await _begin(talk, args)
@@ -106,7 +107,7 @@ def _name_what_stops(talk: Talk) -> None:
     running = [live.task for live in talk.gen.running if not live.over]
     commands = talk.gen.running.commands()
     if running or commands:
-        note(f"Still running, stopped now: {all_named(running, commands)}. What they have said is kept.")
+        note(f"Stopping {all_named(running, commands)}. Their results so far are kept.")
 
 
 class LineModeScreen(LinePrompt):
@@ -141,13 +142,13 @@ class LineModeScreen(LinePrompt):
                 if event.task == talk.session:
                     answer(f"{name} says: {text.strip()}")
             case TaskCreated() if agent.parent:
-                answer(f"{name} {agent.id} was sent: {visible_line(agent.title, 120)}")
+                answer(f"{name} {agent.id} started: {visible_line(agent.title, 120)}")
             case CallStarted() as fact:
                 answer(f"{name}: {visible_line(fact.summary or fact.tool, 120)}")
             case TaskEnded() as fact if agent.parent:
-                answer(f"{name} {agent.id} ended: {fact.status}, {figures(agent, event.at)}")
+                answer(f"{name} {agent.id} finished: {fact.status}, {figures(agent, event.at)}")
             case TaskEnded() as fact if fact.status is not Status.COMPLETED:
-                answer(f"{name} ended: {fact.status}. {visible_line(fact.error or '', 200)}")
+                answer(f"{name}: {fact.status}. {visible_line(fact.error or '', 200)}")
                 if rest := in_words(handed_back(talk.view, event.task)):
                     answer(rest)
             case _:
@@ -234,9 +235,9 @@ class LineModeScreen(LinePrompt):
             case Show("agent", task):
                 answer(await transcript_text(talk.gen, task))
             case Show("tree"):
-                answer("\n".join(_tree(talk)) or "No agent was sent yet.")
+                answer("\n".join(_tree(talk)) or "There are no agents yet.")
             case Show("new"):
-                answer("A new conversation begins with what you type next.")
+                answer("Your next message starts a new conversation.")
             case Show("opened", task):
                 answer(await transcript_text(talk.gen, task))
             case Show(place):
@@ -255,7 +256,7 @@ class LineModeScreen(LinePrompt):
                 self._confirms = None
 
     async def answer(self, question: Question) -> Answer:
-        """Print a question; the next line that is typed answers it, and none from before."""
+        """Print a question; only a line that is typed after it is an answer."""
         async with self._confirming:
             drop_typed()
         try:

@@ -116,7 +116,7 @@ def _check_asking(args: argparse.Namespace) -> None:
     """Options of `gen -p` before a command would be ignored in silence; say so instead."""
     for name, option in ONLY_ASKING.items():
         if name in args:
-            raise UserMistake(f"{option} cannot stand together with the command {args.command!r}.")
+            raise UserMistake(f"{option} cannot be combined with the command {args.command!r}.")
 
 
 def _speak_any_text() -> None:
@@ -147,12 +147,12 @@ def _fault(fault: Exception) -> int:
     """What nobody foresaw; a disk that took no more of our output is no fault of ours."""
     if isinstance(fault, OSError) and fault.errno in (errno.ENOSPC, errno.EIO, errno.EDQUOT):
         _silence(answers())
-        return _complain(f"The output could not be written: {fault.strerror}.", 1)
+        return _complain(f"Cannot write the output: {fault.strerror}.", 1)
     import logging
 
     path = _log()
     logging.error("gen ended by a fault", exc_info=fault)
-    return _complain(f"GenCode ended by a fault of its own; the details are in {path}", 1)
+    return _complain(f"GenCode crashed because of a bug. Details: {path}", 1)
 
 
 def _flushed(code: int) -> int:

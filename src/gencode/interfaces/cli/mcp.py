@@ -74,7 +74,7 @@ def add_command(commands: Commands, does: str) -> None:
 def run(args: argparse.Namespace) -> int:
     """Serve one folder."""
     if not _is_there("mcp"):
-        raise UserMistake(f"gen mcp needs the package mcp; install it with: {installing('mcp')}")
+        raise UserMistake(f"gen mcp needs the package mcp. Install it with: {installing('mcp')}")
     if os.environ.get(INSIDE_MARK):
         raise UserMistake(OWN_SERVER)
     if "http" in args:

@@ -1,4 +1,4 @@
-"""`gen migrate`: bring the database up to date, or copy the one of this machine into a shared one."""
+"""`gen migrate`: upgrades the database, or copies the one of this machine to Postgres."""
 
 import argparse
 import sys
@@ -8,6 +8,7 @@ from gencode.app import migrate
 from gencode.core.errors import UserMistake
 from gencode.interfaces.cli.parser import Commands, add
 from gencode.interfaces.event_loop_runner import run_to_end
+from gencode.interfaces.render.number_format import counted
 from gencode.interfaces.render.plain_text import answer, answer_json
 from gencode.places import database
 from gencode.settings import load
@@ -43,16 +44,16 @@ def run(args: argparse.Namespace) -> int:
     elif before == after:
         answer(f"The database {where} is up to date (version {after}).")
     else:
-        answer(f"The database {where} went from version {before} to version {after}.")
+        answer(f"Upgraded the database {where} from version {before} to {after}.")
         if backup:
-            answer(f"A copy from before is {backup}.")
+            answer(f"Backup: {backup}")
     return 0
 
 
 def _url(told: str) -> str:
     url = sys.stdin.readline(LONGEST_URL).strip() if told == "-" else told
     if not url:
-        raise UserMistake("There is no address to copy to; name one, or - and give it on stdin.")
+        raise UserMistake("Name the URL to copy to, or - to read it from stdin.")
     return url
 
 
@@ -61,19 +62,17 @@ async def _copy(args: argparse.Namespace, url: str) -> int:
     from gencode.fleet.worker import copy_to
 
     if not database().exists():
-        raise UserMistake(f"There is no database {database()} on this machine to copy.")
+        raise UserMistake(f"There is no database {database()} to copy.")
     copy = await copy_to(database(), url)
     if "json" in args:
         answer_json(copy)
     else:
         answer(
-            f"{copy.tasks} tasks with {copy.facts} facts are in {copy.address}, {copy.new} of them new; each "
-            "was read back and folds to the same task."
+            f"Copied {counted(copy.tasks, 'task')} with {counted(copy.facts, 'event')} to {copy.address} "
+            f"({copy.new} new). All were read back and verified."
         )
         if copy.busy:
-            answer(
-                f"Being worked on, and not copied: {', '.join(copy.busy)}. Run this again when they ended."
-            )
+            answer(f"Running, so not copied: {', '.join(copy.busy)}. Run this again when they have ended.")
         for problem in copy.problems:
             answer(problem)
     return 1 if copy.problems or copy.busy else 0

@@ -1,4 +1,4 @@
-"""`gen permissions explain | check`: what is decided about a call, by which rule, and what would lift it."""
+"""`gen permissions explain|check`: shows which calls are allowed, by which rule, and how to allow others."""
 
 import argparse
 import json
@@ -134,17 +134,17 @@ def _complaint(name: str, judged: CaseResult) -> list[str]:
     which = f"{name}:{judged.line}" + (f" ({judged.id})" if judged.id else "")
     if judged.mistake:
         return [f"{which}: {judged.mistake}"]
-    return [f"{which}: {judged.expect} was expected, but it is {judged.decision}: {judged.why}"]
+    return [f"{which}: expected {judged.expect}, got {judged.decision}: {judged.why}"]
 
 
 def _summary(name: str, counted: Counter[str]) -> str:
     cases = sum(counted[action] for action in Action)
     said = ", ".join(f"{counted[action]} {action}" for action in Action)
-    line = f"{name}: {cases} cases ({said})"
+    line = f"{name}: {cases} {'case' if cases == 1 else 'cases'} ({said})"
     if counted["expected"]:
         unmet = counted["unmet"]
-        line += f"; {unmet} are not as expected" if unmet else "; all as expected"
-    return line + (f"; {counted['error']} lines are no cases" if counted["error"] else "") + "."
+        line += f"; {unmet} not as expected" if unmet else "; all as expected"
+    return line + (f"; invalid lines: {counted['error']}" if counted["error"] else "") + "."
 
 
 @contextmanager
@@ -155,6 +155,6 @@ def _opened(name: str) -> Generator[BinaryIO]:
     try:
         file = Path(name).expanduser().open("rb")
     except OSError as error:
-        raise UserMistake(f"{name} cannot be read: {error.strerror}; name a file of cases.") from None
+        raise UserMistake(f"Cannot read {name}: {error.strerror}.") from None
     with file:
         yield file

@@ -1,4 +1,4 @@
-"""`gen serve`: the HTTP API, live events and the web page, until it is told to end."""
+"""`gen serve`: serves the HTTP API, live events and the web page."""
 
 import argparse
 import ipaddress
@@ -43,7 +43,7 @@ def add_command(commands: Commands, does: str) -> None:
 def run(args: argparse.Namespace) -> int:
     """Serve the folder that was typed."""
     if missing := [name for name in NEEDS if not _is_there(name)]:
-        raise UserMistake(f"gen serve needs {' and '.join(missing)}; install it with: {installing('server')}")
+        raise UserMistake(f"gen serve needs {' and '.join(missing)}. Install with: {installing('server')}")
     from gencode.interfaces.http.guard import AccessTokens, kept_token
 
     token = kept_token(Path(args.token_file).expanduser()) if "token_file" in args else ""
@@ -78,10 +78,10 @@ def _address(text: str) -> str:
     try:
         return str(ipaddress.ip_address("127.0.0.1" if text == "localhost" else text))
     except ValueError:
-        raise UserMistake(f"{text!r} is no address; write it as numbers, such as 0.0.0.0.") from None
+        raise UserMistake(f"{text!r} is not an IP address such as 0.0.0.0.") from None
 
 
 def _host_name(text: str) -> str:
     if not text or len(text) > 253 or not all(each.isalnum() or each in ".-" for each in text):
-        raise UserMistake(f"{text!r} is no name of a host; write it as in the browser, without the port.")
+        raise UserMistake(f"{text!r} is not a host name; write it as in the browser, without the port.")
     return text.casefold()

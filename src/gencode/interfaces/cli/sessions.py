@@ -1,4 +1,4 @@
-"""`gen sessions list | show | delete | prune`: conversations, and the only way anything is deleted."""
+"""`gen sessions list|show|delete|prune`: conversations, and the only commands that delete anything."""
 
 import argparse
 import sys
@@ -16,7 +16,7 @@ from gencode.core.text import visible_line
 from gencode.interfaces.cli.open_session import opened
 from gencode.interfaces.cli.parser import Commands, add, add_group, days
 from gencode.interfaces.event_loop_runner import run_to_end
-from gencode.interfaces.render.number_format import turns
+from gencode.interfaces.render.number_format import counted, local_time, local_zone, turns
 from gencode.interfaces.render.plain_text import answer, answer_json, note, table
 from gencode.interfaces.render.transcript import transcript_text
 from gencode.journal.store import TaskQuery
@@ -76,15 +76,17 @@ async def _listed(args: argparse.Namespace) -> int:
         cwd = None if "all" in args else str(gen.workspace.cwd)
         found = await gen.history.tasks(TaskQuery(cwd=cwd, conversations=True))
         sessions = [await gen.outcome_of(task) for task in found]
-        touched = [task.touched_at[:19].replace("T", " ") for task in found]
+        touched = [local_time(task.touched_at) for task in found]
     if "json" in args:
         answer_json({"sessions": sessions})
     elif not sessions:
-        where = "" if "all" in args else " in this folder (--all shows those of every one)"
+        where = "" if "all" in args else " in this folder (--all lists all folders)"
         answer(f"There are no conversations{where}.")
     else:
         rows = [_row(session, at) for session, at in zip(sessions, touched, strict=True)]
-        answer(table(("ID", "STATUS", "TURNS", "AGENTS", "LAST", "BEGAN WITH"), rows))
+        answer(
+            table(("ID", "STATUS", "TURNS", "AGENTS", f"LAST USED ({local_zone()})", "FIRST PROMPT"), rows)
+        )
     return 0
 
 
@@ -106,7 +108,11 @@ async def _show(args: argparse.Namespace) -> int:
             answer_json({**msgspec.to_builtins(session), "tasks": tasks})
             return 0
         head = f"{session.agent} {session.agent_id}: {session.status} after {turns(session.turns)}"
-        lines = [head, f"  folder   {session.cwd}", f"  created  {session.created_at}"]
+        lines = [
+            head,
+            f"  folder   {session.cwd}",
+            f"  created  {local_time(session.created_at)} {local_zone()}",
+        ]
         lines += [f"  sent     {task.agent} {task.agent_id}: {task.status}" for task in tasks]
         lines += [f"  refused  {visible_line(each)}" for each in refusals(session.evidence)]
         lines += [f"  warning  {visible_line(warning)}" for warning in session.evidence.warnings]
@@ -155,7 +161,7 @@ async def _delete(gen: GenCode, tasks: Sequence[Task], args: argparse.Namespace)
     if "json" in args:
         answer_json({"deleted": gone})
     else:
-        several = "nothing" if not gone else "1 task" if len(gone) == 1 else f"{len(gone)} tasks"
+        several = counted(len(gone), "task") if gone else "nothing"
         answer(f"Deleted {several}{': ' if gone else ''}{', '.join(gone)}.")
     return 0
 
@@ -164,8 +170,8 @@ def _sure(tasks: Sequence[Task]) -> bool:
     """What a person at the terminal says; elsewhere it has to be said with --yes."""
     names = ", ".join(task.id for task in tasks[:20]) + (" …" if len(tasks) > 20 else "")
     what = f"{len(tasks)} of them" if len(tasks) > 1 else "it"
-    question = f"{names} would be deleted for good, with everything below {what}"
+    question = f"This permanently deletes {names} and all subtasks of {what}"
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
-        raise UserMistake(f"{question}; say so with --yes.")
+        raise UserMistake(f"{question}. Confirm with --yes.")
     note(f"{question}. Delete? [y/N]")
     return sys.stdin.readline().strip().casefold() in ("y", "yes")

@@ -1,4 +1,4 @@
-"""`gen task run | list | show`: the life of tasks."""
+"""`gen task …`: runs, lists, shows, stops, resumes and forks tasks, from any process."""
 
 import argparse
 import sys
@@ -16,7 +16,7 @@ from gencode.agent.ports import StopAction
 from gencode.app import REPORT_SECONDS, GenCode, MessageKept, ServerReport
 from gencode.core.errors import UserMistake
 from gencode.core.events import Event
-from gencode.core.ids import stamp
+from gencode.core.ids import moment, stamp
 from gencode.core.outcome import Outcome, RunOutcome, page_of, refusals, titled
 from gencode.core.spec import TaskRequest
 from gencode.core.status import Status
@@ -46,7 +46,7 @@ from gencode.interfaces.cli.task_questions import answered, asked
 from gencode.interfaces.cli.task_warnings import all_awaited, aloud, awaited, handing_over, ways_out
 from gencode.interfaces.cli.terminal_questions import asker_for
 from gencode.interfaces.event_loop_runner import run_to_end
-from gencode.interfaces.render.number_format import seconds, turns
+from gencode.interfaces.render.number_format import counted, local_time, local_zone, ordinal, seconds, turns
 from gencode.interfaces.render.plain_text import answer, answer_json, answer_raw, note, table
 from gencode.interfaces.render.transcript import transcript_text
 from gencode.journal.store import TaskQuery
@@ -319,7 +319,7 @@ def _add_schema(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Send one agent and print what it says."""
     typed: str = args.task
-    prompt = whole_input("write the task after the agent's name") if typed == "-" else typed
+    prompt = whole_input("write the prompt after the agent's name") if typed == "-" else typed
     return run_to_end(_run(args, prompt))
 
 
@@ -365,11 +365,12 @@ async def _listed(args: argparse.Namespace) -> int:
         if "json" in args:
             answer_json({"tasks": tasks})
         elif not tasks:
-            where = "" if "all" in args else " of this folder in the last 24 hours (--all shows every one)"
+            where = "" if "all" in args else " in this folder from the last 24 hours (--all lists all)"
             answer(f"There are no tasks{where}.")
         else:
             rows = list(_tree(tasks)) if "tree" in args else [_row(task) for task in tasks]
-            answer(table(("ID", "AGENT", "STATUS", "TURNS", "TIME", "CREATED", "TASK"), rows))
+            head = ("ID", "AGENT", "STATUS", "TURNS", "TIME", f"CREATED ({local_zone()})", "TASK")
+            answer(table(head, rows))
             for line in (*await all_awaited(gen, tasks), *await ways_out(gen, tasks)):
                 note(line)
     return 0
@@ -386,17 +387,25 @@ async def _wanted(gen: GenCode, *, everything: bool, conversations: bool) -> lis
 
 
 def _row(task: Outcome, depth: int = 0) -> list[str]:
-    took = "" if task.duration_ms is None else seconds(task.duration_ms / 1000)
     name = f"{'  ' * depth}{task.agent}"
-    created = task.created_at[:19].replace("T", " ")
     text = titled(task.description, task.prompt, task.forked_from)
-    return [task.agent_id, name, _status(task), str(task.turns), took, created, text[:200]]
+    created = local_time(task.created_at)
+    return [task.agent_id, name, _status(task), str(task.turns), _time(task), created, text[:200]]
+
+
+def _time(task: Outcome) -> str:
+    """How long a task took, or has been running so far."""
+    if task.duration_ms is not None:
+        return seconds(task.duration_ms / 1000)
+    if task.status.ended or task.started_at is None:
+        return ""
+    return seconds(max((datetime.now(UTC) - moment(task.started_at)).total_seconds(), 0.0))
 
 
 def _status(task: Outcome) -> str:
-    more = [] if task.queue_position is UNSET else [f"{task.queue_position}. in line"]
+    more = [] if task.queue_position is UNSET else [f"{ordinal(task.queue_position)} in the queue"]
     if task.stalled_seconds is not UNSET:
-        more.append(f"stalled, silent for {task.stalled_seconds:.0f} s")
+        more.append(f"stalled, no activity for {task.stalled_seconds:.0f} s")
     if refused := len(task.evidence.refused):
         more.append(f"{refused} refused")
     return f"{task.status} ({', '.join(more)})" if more else task.status
@@ -434,29 +443,29 @@ async def _show(args: argparse.Namespace) -> int:
 
 
 def _facts(task: Outcome, awaits: str, stalled: Sequence[str]) -> Iterator[str]:
-    took = "" if task.duration_ms is None else f" in {seconds(task.duration_ms / 1000)}"
+    took = f" in {time}" if (time := _time(task)) else ""
     yield f"{visible_line(task.agent)} {task.agent_id}: {_status(task)} after {turns(task.turns)}{took}"
     if task.parent_id:
-        yield f"  asked for by  {task.parent_id}"
+        yield f"  parent        {task.parent_id}"
     if task.forked_from:
         yield f"  forked from   {task.forked_from}"
     if task.description:
         yield f"  description   {visible_line(task.description)}"
     if awaits:
-        yield f"  waits for     {awaits}"
+        yield f"  waiting for   {awaits}"
     for line in stalled:
         yield f"  stalled       {line}"
     yield f"  model         {visible_line(task.model)}"
     yield f"  folder        {visible_line(task.cwd)}"
     if task.imported_from:
         yield f"  imported from {visible_line(task.imported_from)}"
-    yield f"  created       {task.created_at}"
+    yield f"  created       {local_time(task.created_at)} {local_zone()}"
     yield f"  tokens        {task.usage.tree.input_tokens} in, {task.usage.tree.output_tokens} out"
     if task.error:
         yield f"  error         {visible_line(task.error)}"
     for label, values in (
         ("files read", task.evidence.files_read),
-        ("agents sent", task.evidence.children),
+        ("subagents", task.evidence.children),
         ("refused", refusals(task.evidence)),
         ("warnings", task.evidence.warnings),
     ):
@@ -472,7 +481,7 @@ def output(args: argparse.Namespace) -> int:
 async def _output(args: argparse.Namespace) -> int:
     wanted: int = getattr(args, "timeout", USUAL_MS)
     if wanted > LONGEST_MS:
-        note(f"The timeout was cut to {LONGEST_MS} ms.")
+        note(f"The timeout was reduced to {LONGEST_MS} ms, the maximum.")
     seconds = 0.0 if "no_block" in args else min(wanted, LONGEST_MS) / 1000
     async with opened(args) as gen:
         found = await gen.find(args.id)
@@ -494,12 +503,12 @@ async def _output(args: argparse.Namespace) -> int:
     if outcome.status.ended:
         tell_ending(outcome)
     elif awaits:
-        note(f"{_named(outcome)} has not begun; it waits for {awaits}.")
+        note(f"{_named(outcome)} has not started; it is waiting for {awaits}.")
     elif waits:
-        place = f"; it is {outcome.queue_position}. in line" if outcome.queue_position else ""
-        note(f"{_named(outcome)} waits for its turn{place}.")
+        place = f" ({ordinal(outcome.queue_position)})" if outcome.queue_position else ""
+        note(f"{_named(outcome)} is waiting in the queue{place}.")
     else:
-        said = "this is what it said last" if outcome.result else "it has said nothing yet"
+        said = "this is its last reply" if outcome.result else "it has not replied yet"
         note(f"{_named(outcome)} is still running after {turns(outcome.turns)}; {said}.")
     return 0
 
@@ -516,33 +525,33 @@ async def _stop(args: argparse.Namespace) -> int:
         await announce(gen, found.id, verb, "stops")
         if "keep" in args and not found.status.ended:
             most = REPORT_SECONDS + STOP_SECONDS
-            note(f"Waiting for the last report of task {found.id}, at most {most:.0f} s.")
+            note(f"Waiting up to {most:.0f} s for the last report of task {found.id}.")
         struck = await gen.stop(found.id, keep="keep" in args, tree="tree" in args, why=STOPPED)
     if "json" in args:
         answer_json(with_ids(struck, "stopped"))
     else:
         _tell_stop(struck)
     if struck.hit and not struck.status.ended:
-        why = "its process did not answer, or somebody let it go on"
+        why = "its process did not answer, or somebody resumed it"
         again = f"gen task stop {struck.agent_id}"
-        note(f"{_named(struck)} is {struck.status} all the same: {why}. Stop it again: {again}")
+        note(f"{_named(struck)} is still {struck.status}: {why}. Try again: {again}")
     return 0 if struck.status.ended else 1
 
 
 async def announce(gen: GenCode, task: str, verb: StopAction, does: str) -> None:
     """Say what a verb will hit, before it does."""
     if hit := await gen.hits(task, verb):
-        note(f"This {does} {'1 task' if len(hit) == 1 else f'{len(hit)} tasks'}: {all_named(hit)}.")
+        note(f"This {does} {counted(len(hit), 'task')}: {all_named(hit)}.")
 
 
 def _tell_stop(struck: StruckTask) -> None:
     if not struck.hit:
-        now = f"had already ended as {struck.status}" if struck.status.ended else "does not answer"
-        answer(f"{_named(struck)} {now}; nothing was stopped.")
+        now = f"has already finished ({struck.status})" if struck.status.ended else "does not answer"
+        answer(f"Nothing to stop: {_named(struck)} {now}.")
     for each in struck.hit:
         answer(f"{_named(each)} was stopped after {turns(each.turns)} and is now {each.status}.")
     if struck.result and struck.agent_id in [each.agent_id for each in struck.hit]:
-        note(f"What it has said is kept: gen task output {struck.agent_id}")
+        note(f"Its result so far: gen task output {struck.agent_id}")
 
 
 def background(args: argparse.Namespace) -> int:
@@ -556,7 +565,11 @@ async def _background(args: argparse.Namespace) -> int:
     if "json" in args:
         answer_json(outcome)
     else:
-        where = f"ended as {outcome.status}" if outcome.status.ended else "works in the background now"
+        where = (
+            f"has already finished ({outcome.status})"
+            if outcome.status.ended
+            else "is running in the background now"
+        )
         answer(f"{_named(outcome)} {where}.")
     return 0
 
@@ -564,7 +577,7 @@ async def _background(args: argparse.Namespace) -> int:
 def resume(args: argparse.Namespace) -> int:
     """Go on with a task and print what it says."""
     typed: str = args.task
-    prompt = whole_input("write what to do after the id") if typed == "-" else typed
+    prompt = whole_input("write the prompt after the id") if typed == "-" else typed
     request = TaskRequest(
         agent="",
         prompt=prompt,
@@ -584,7 +597,7 @@ async def go_on(args: argparse.Namespace, request: TaskRequest) -> int:
     renderer = renderer_for(output, verbose="verbose" in args)
     task = await move(args, request.resume)
     if request.agent and request.agent.casefold() != task.agent.casefold():
-        raise UserMistake(f"Task {task.id} belongs to the agent {task.agent}, not to {request.agent}.")
+        raise UserMistake(f"Task {task.id} is a task of {task.agent}, not of {request.agent}.")
     async with opened(args, without=("max_turns",), asker=asker_for(output, renderer)) as gen:
         told = check(gen, args) if "no_offline" in args else not_trusted(gen)
         if request.background:
@@ -634,8 +647,8 @@ def in_clone(gen: GenCode, task: Task) -> str:
     if task.imported or task.conversation or not task.cwd or here == task.cwd:
         return ""
     return (
-        f"Task {task.id} goes on in {here}, a clone of the repository of its folder {task.cwd}: it may do "
-        "what both allow, and nothing that is trusted there counts here."
+        f"Task {task.id} resumes in {here}, a clone of the repository of its folder {task.cwd}. It may "
+        "only do what both folders allow, and trust in that folder does not apply here."
     )
 
 
@@ -657,7 +670,7 @@ async def _events(args: argparse.Namespace) -> int:
         for event in journal.events:
             _print_event(event, task.parent, as_json="json" in args)
     if journal.problem:
-        note(f"{journal.problem} Nothing after it is shown.")
+        note(f"{journal.problem} The events after it are not shown.")
     return 1 if journal.problem else 0
 
 
@@ -694,10 +707,10 @@ def tell_begun(outcome: Outcome, told: str, awaits: str = "", *, as_json: bool) 
         return 0
     answer(outcome.agent_id)
     if awaits:
-        note(f"{_named(outcome)} waits for {awaits}.")
-        note(f"Its result: gen task output {outcome.agent_id}")
+        note(f"{_named(outcome)} is waiting for {awaits}.")
+        note(f"Show its result with: gen task output {outcome.agent_id}")
     else:
-        note(f"{_named(outcome)} runs on its own; wait for it with: gen task output {outcome.agent_id}")
+        note(f"{_named(outcome)} runs in the background. Its result: gen task output {outcome.agent_id}")
     return 0
 
 
@@ -709,14 +722,12 @@ def tell_outcome(outcome: RunOutcome, code: int, servers: Sequence[ServerReport]
         answer_json({**msgspec.to_builtins(outcome), "servers": servers} if servers else outcome)
         return code
     if not outcome.status.ended:
-        note(
-            f"{_named(outcome)} was told to stop and has not answered yet: gen task output {outcome.agent_id}"
-        )
+        note(f"{_named(outcome)} is stopping. Check it with: gen task output {outcome.agent_id}")
         return code
     if outcome.result and not sys.stdout.isatty():  # a terminal has seen it in its panel
         answer(outcome.result)
     if earlier := outcome.answered_from:
-        note(f"It was answered from the journal: task {earlier}; nothing it rests on has changed.")
+        note(f"This is the cached result of task {earlier}; nothing it depends on has changed.")
     tell_refused(outcome.refused or ())
     tell_ending(outcome)
     return code
@@ -729,7 +740,7 @@ def _named(outcome: Outcome) -> str:
 def send(args: argparse.Namespace) -> int:
     """Say something to a task, and say what came of that."""
     typed: str = args.text
-    text = whole_input("write what to say after the id") if typed == "-" else typed
+    text = whole_input("write the message after the id") if typed == "-" else typed
     return run_to_end(_send(args, text))
 
 
@@ -737,8 +748,8 @@ async def _send(args: argparse.Namespace, text: str) -> int:
     async with opened(args) as gen:
         found = await gen.history.current((await gen.find(args.id)).id)
         ended = found.status.ended and not found.conversation
-        does = f"has ended as {found.status}" if ended else f"is {found.status}"
-        note(f"This is for task {found.id} of {visible_line(found.agent)}, which {does}.")
+        does = f"has finished ({found.status})" if ended else f"is {found.status}"
+        note(f"Sending to task {found.id} of {visible_line(found.agent)}, which {does}.")
         kept, behind = "", await gen.workers.behind(found) if gen.workers else ""
         try:
             sent = await handing_over(gen, gen.send(found.id, text))
@@ -748,18 +759,18 @@ async def _send(args: argparse.Namespace, text: str) -> int:
     if "json" in args:
         answer_json({**msgspec.to_builtins(outcome), "woken": woken})
     if woken and behind:
-        note(f"Mind that {behind}.")
+        note(f"Note: {behind}.")
     if kept:
-        note(f"{kept} It hears it when it goes on: gen task resume {outcome.agent_id}")
+        note(f"{kept} It reads the message when you resume it: gen task resume {outcome.agent_id}")
         return 1
     if "json" in args:
         return 0
     if woken:
-        answer(f"{_named(outcome)} had ended and goes on with it: gen task output {outcome.agent_id}")
+        answer(f"Resumed {_named(outcome)} with your message. Its result: gen task output {outcome.agent_id}")
     elif outcome.status.ended:
-        answer(f"{_named(outcome)} hears it when it goes on: gen -p --session {outcome.agent_id}")
+        answer(f"{_named(outcome)} reads your message on resume: gen -p --session {outcome.agent_id}")
     else:
-        answer(f"{_named(outcome)} hears it before its next reply.")
+        answer(f"{_named(outcome)} reads your message before its next reply.")
     return 0
 
 
@@ -778,27 +789,29 @@ async def _interrupt(args: argparse.Namespace) -> int:
     if "json" in args:
         answer_json(with_ids(struck, "interrupted"))
     elif not struck.hit:
-        ended = f"had already ended as {struck.status}" if struck.status.ended else "waits for its turn"
-        answer(f"{_named(struck)} {ended}; nothing was interrupted.")
+        ended = (
+            f"has already finished ({struck.status})" if struck.status.ended else "is waiting in the queue"
+        )
+        answer(f"Nothing to interrupt: {_named(struck)} {ended}.")
     else:
-        after = "its turn is over" if found.conversation else "it goes on from there"
+        after = "its turn has ended" if found.conversation else "it continues with its next turn"
         waited = all_named(struck.hit[1:])
-        also = f" What it waited for was stopped: {waited}." if waited else ""
-        answer(f"{_named(struck)} was interrupted; {after}.{also}")
+        also = f" Also stopped: {waited}." if waited else ""
+        answer(f"Interrupted {_named(struck)}; {after}.{also}")
     if waits and struck.status.ended:
         way = f"gen -p --session {found.id}" if found.conversation else f"gen task resume {found.id}"
-        note(f"What was said to it is kept; it hears it when it goes on: {way}")
+        note(f"Your message is kept; it is read on resume: {way}")
     elif waits and not struck.hit:
-        note("It hears what was said to it when it is its turn.")
+        note("It reads your message when it starts.")
     elif message and found.status.ended:
-        note(f"Nothing was said to it; to do so: gen task send {found.id}")
+        note(f"Your message was not sent. To send it: gen task send {found.id}")
     return 0
 
 
 def fork(args: argparse.Namespace) -> int:
     """Begin a copy of a task and print what it says."""
     typed: str = args.task
-    prompt = whole_input("write what to do after the id") if typed == "-" else typed
+    prompt = whole_input("write the prompt after the id") if typed == "-" else typed
     return run_to_end(_fork(args, prompt))
 
 
@@ -851,5 +864,5 @@ async def _budget(args: argparse.Namespace) -> int:
         answer_json({"agentId": found.id, "agent": found.agent, **msgspec.to_builtins(values)})
     else:
         named = f"Task {found.id} of {visible_line(found.agent)}"
-        answer(f"{named}, with everything below it:\n{bounds_page(now, spent)}")
+        answer(f"{named} and its subagents:\n{bounds_page(now, spent)}")
     return 0

@@ -1,4 +1,4 @@
-"""`gen task replay | export | import`: the journal of a task, without any model."""
+"""`gen task replay|export|import`: replays, compares, exports and imports the journal of a task."""
 
 import argparse
 import os
@@ -16,6 +16,7 @@ from gencode.interfaces.cli.command_input import whole_input
 from gencode.interfaces.cli.foreground_run import tell_ending
 from gencode.interfaces.cli.open_session import opened
 from gencode.interfaces.event_loop_runner import run_to_end
+from gencode.interfaces.render.number_format import counted
 from gencode.interfaces.render.plain_text import (
     StepRenderer,
     answer,
@@ -47,17 +48,17 @@ async def _compared(args: argparse.Namespace) -> int:
 
 
 def _comparison_lines(one: str, other: str, found: Comparison) -> Iterator[str]:
-    yield f"{one} and {other} have {found.same_steps} steps in common."
+    yield f"{one} and {other} have {counted(found.same_steps, 'step')} in common."
     yield from _difference_lines(found)
     for pair in found.below:
         if pair.one is None or pair.other is None:
-            yield f"below them, only {one if pair.one else other} sent {pair.one or pair.other}:"
+            yield f"only {one if pair.one else other} started the subagent {pair.one or pair.other}:"
         elif not pair.same:
-            yield f"below them, {pair.one} and {pair.other} have {pair.same_steps} steps in common."
+            yield f"subagents {pair.one} and {pair.other} have {counted(pair.same_steps, 'step')} in common."
         yield from _difference_lines(pair)
     if found.below:
         same = sum(pair.same for pair in found.below)
-        yield f"{same} of {len(found.below)} below them went the same way in both."
+        yield f"{same} of {len(found.below)} subagents took the same steps in both."
 
 
 def _difference_lines(found: Comparison | Pair) -> Iterator[str]:
@@ -75,7 +76,7 @@ async def _replayed(args: argparse.Namespace) -> int:
     async with opened(args) as gen:
         found = await gen.replay(args.id)
         for problem in found.problems:
-            note(f"{problem} Nothing after it is replayed.")
+            note(f"{problem} The events after it are not replayed.")
         if "json" in args:
             above = {
                 each.task: each.fact.parent for each in found.events if isinstance(each.fact, TaskCreated)
@@ -106,10 +107,10 @@ def _play(events: Sequence[Event], outcome: Outcome) -> None:
 
 def _tell(events: int, tasks: int, different: Sequence[str]) -> None:
     if different:
-        note(f"The journal does not tell the stored state of {', '.join(different)}.")
+        note(f"The replay does not match the stored state of {', '.join(different)}.")
     else:
-        several = "1 task" if tasks == 1 else f"{tasks} tasks"
-        note(f"Replayed {events} facts of {several}: the fold equals the stored state.")
+        replayed = f"Replayed {counted(events, 'event')} of {counted(tasks, 'task')}"
+        note(f"{replayed}: replay matches the journal.")
 
 
 def exported(args: argparse.Namespace) -> int:
@@ -122,11 +123,11 @@ def exported(args: argparse.Namespace) -> int:
     try:
         path.write_text(text, "utf-8")
     except OSError as error:
-        raise UserMistake(f"{path} cannot be written: {error.strerror}; name another file.") from None
+        raise UserMistake(f"Cannot write {path}: {error.strerror}.") from None
     if "json" in args:
         answer_json({"file": str(path), "lines": text.count("\n")})
     else:
-        answer(f"Wrote {path}; it can be read again with: gen task import {path}")
+        answer(f"Wrote {path}. Import it with: gen task import {path}")
     return 0
 
 
@@ -136,7 +137,7 @@ async def _exported(args: argparse.Namespace) -> str:
             return await gen.export(args.id)
         except CorruptFact as corrupt:
             raise CorruptFact(
-                f"{corrupt} Nothing was exported; see what stands before it with: gen task show {args.id}"
+                f"{corrupt} Nothing was exported. Show the events before it with: gen task show {args.id}"
             ) from None
 
 
@@ -155,7 +156,7 @@ async def _imported(args: argparse.Namespace, text: str) -> int:
     if "json" in args:
         answer_json({"task": task, "warnings": warnings})
     else:
-        answer(f"Imported the task {task.agent_id}; see: gen task show {task.agent_id}")
+        answer(f"Imported task {task.agent_id}. Show it with: gen task show {task.agent_id}")
     return 0
 
 
@@ -163,9 +164,9 @@ def _read(path: Path) -> str:
     try:
         with path.open("rb") as file:
             if os.fstat(file.fileno()).st_size > LARGEST_FILE:
-                raise UserMistake(f"{path} is larger than {LARGEST_FILE:,} bytes, too large for one task.")
+                raise UserMistake(f"{path} is larger than {LARGEST_FILE:,} bytes, the maximum for one task.")
             return file.read().decode("utf-8")
     except OSError as error:
-        raise UserMistake(f"{path} cannot be read: {error.strerror}; name an exported task.") from None
+        raise UserMistake(f"Cannot read {path}: {error.strerror}.") from None
     except UnicodeDecodeError:
-        raise UserMistake(f"{path} is not UTF-8 text, so it is no exported task.") from None
+        raise UserMistake(f"{path} is not an exported task: it is not UTF-8 text.") from None

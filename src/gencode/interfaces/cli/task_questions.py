@@ -1,4 +1,4 @@
-"""`gen task questions | answer`: what agents of other processes and machines ask, and what they are told."""
+"""`gen task questions|answer`: lists and answers questions of agents in other processes and machines."""
 
 import argparse
 import contextlib
@@ -27,10 +27,10 @@ from gencode.questions.question_desk import Audience, shown_from, who_answers
 
 WAITING = (
     "Waiting for questions of agents in {where}, also of those in the background; "
-    "Ctrl-C or Ctrl-D leaves, and answers nothing."
+    "Ctrl-C or Ctrl-D leaves without answering."
 )
-NONE_WAITS = "No question waits here at this moment, so what you typed answers none."
-NO_ALONE = "A no says no more than that, and --why: --for, --network and --words go with a yes."
+NONE_WAITS = "No question is waiting, so your line was ignored."
+NO_ALONE = "--for, --network and --words work only with yes; to decline, use no and --why."
 
 
 def asked(args: argparse.Namespace) -> int:
@@ -49,7 +49,7 @@ async def _asked(args: argparse.Namespace) -> int:
         if "json" in args:
             answer_json({"questions": [_told(each) for each in found]})
         elif not found:
-            answer("No question is waiting.")
+            answer("There are no pending questions.")
         else:
             answer("\n\n".join(_text(each) for each in found))
     return 0
@@ -87,7 +87,7 @@ async def _answered(args: argparse.Namespace) -> int:
     if "json" in args:
         answer_json({"number": args.number, "allow": allow})
     else:
-        answer(f"Question {args.number} is answered: {args.answer}.")
+        answer(f"Answered question {args.number}: {args.answer}.")
     return 0
 
 
@@ -111,5 +111,5 @@ def _text(each: QuestionRow) -> str:
         way = f"gen task answer {each.number} yes{' --words TEXT' * len(question.inquiries)}"
     else:
         said, way = shown(question), f"gen task answer {each.number} yes|no"
-    more = f"\n  --for agent, --for subtree: it then also allows {allows(question)}" if question.rules else ""
+    more = f"\n  --for agent, --for subtree: also allows {allows(question)}" if question.rules else ""
     return f"{head}\n{said}{more}\n  {way}"

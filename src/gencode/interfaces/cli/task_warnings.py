@@ -1,4 +1,4 @@
-"""Tasks that wait for a worker of a fleet, in words: what they wait for, and what helps."""
+"""Warnings about tasks that wait for a worker or whose process is silent, and what to do about them."""
 
 import asyncio
 import time
@@ -16,7 +16,8 @@ from gencode.core.outcome import Outcome
 from gencode.core.status import Status
 from gencode.core.task import Task
 from gencode.core.text import visible_line
-from gencode.interfaces.render.number_format import seconds
+from gencode.interfaces.cli.foreground_run import start_beside
+from gencode.interfaces.render.number_format import counted, seconds
 from gencode.interfaces.render.plain_text import NoteRenderer, note
 from gencode.journal.dispatch import MissingWorker, NoWorkerReason
 from gencode.journal.owner import process_of, suspended
@@ -77,7 +78,7 @@ async def aloud(gen: GenCode, task: Task) -> AsyncGenerator[Tell, None]:
             if why := await waits.look(find_outlook, quiet=True):
                 await workers.close_unclaimed(task.id, why)
 
-    looking = asyncio.get_running_loop().create_task(look())
+    looking = start_beside(look())
     try:
         yield tell
     finally:
@@ -93,7 +94,7 @@ async def handing_over(gen: GenCode, doing: Awaitable[T]) -> T:
         async for event in listener:
             notes.hear(event)
 
-    telling = asyncio.get_running_loop().create_task(tell())
+    telling = start_beside(tell())
     try:
         return await doing
     finally:
@@ -105,7 +106,7 @@ async def all_awaited(gen: GenCode, tasks: Sequence[Outcome]) -> list[str]:
     """What these tasks wait for, a line for each reason that there is something to be said about."""
     seen = Counter([await _outlook(gen, task, 0.0) for task in tasks[-MOST_ASKED:]])
     return [
-        f"{'1 task waits' if count == 1 else f'{count} tasks wait'} for {visible_line(each.words)}"
+        f"{counted(count, 'task is waiting', 'tasks are waiting')} for {visible_line(each.words)}"
         for each, count in seen.items()
         if each is not None and each.reason is not NoWorkerReason.NOT_YET
     ]
@@ -137,12 +138,12 @@ def _of_process(owner: str, tasks: Sequence[Outcome]) -> str:
     process, stop = process_of(owner) or "elsewhere", f"gen task stop {first.agent_id}"
     if suspended(owner):
         way = f"kill -CONT {process}" if runs_one_task(owner) else "fg in its terminal"
-        return f"{named}: process {process} is suspended. Let it go on: {way}. Or end it: {stop}"
+        return f"{named}: process {process} is suspended. Continue it: {way}. Or stop it: {stop}"
     length = seconds(float(first.stalled_seconds or 0.0))
-    return f"{named}: process {process} gives no sign of life for {length}. End it: {stop}"
+    return f"{named}: no heartbeat from process {process} for {length}. Stop it: {stop}"
 
 
 def _of_task(task: Outcome, most: float) -> str:
     named = f"{task.agent_id} ({visible_line(task.agent)})"
     stop = f"gen task stop {task.agent_id}"
-    return f"{named} is silent; after {seconds(most)} of it, its time is up. End it now: {stop}"
+    return f"{named} has no activity; it times out after {seconds(most)} without any. Stop it now: {stop}"

@@ -1,4 +1,4 @@
-"""A person at a plain terminal: shows one question at a time and reads one key's answer."""
+"""Asks questions in a plain terminal, one at a time, and reads the answers line by line."""
 
 import asyncio
 import os
@@ -30,8 +30,8 @@ from gencode.settings import remember
 PATIENCE = 600.0
 """Seconds after which a question that nobody answers is a no."""
 AGAIN = (
-    "The question before this one went away unanswered, so your line may have been meant for it and does not "
-    "count. Answer the one above:"
+    "The previous question was withdrawn, so your line was ignored in case it was meant for that one. Answer "
+    "the question above:"
 )
 
 
@@ -140,7 +140,7 @@ class LinePrompt:
             answer = understood(await self.line(choices(question)), question)
             doubtful = self._doubt.about_this()
             if answer is None:
-                self._say("  That is none of the answers; type one of the letters, then Enter.")
+                self._say("  That is not one of the answers. Type one of the letters, then Enter.")
             elif doubtful:
                 self._say(f"  {AGAIN}")
             else:

@@ -21,6 +21,7 @@ from gencode.interfaces.cli.open_session import opened, servers_tried
 from gencode.interfaces.cli.parser import Commands, add
 from gencode.interfaces.cli.terminal_questions import somebody_is_there
 from gencode.interfaces.event_loop_runner import run_to_end
+from gencode.interfaces.render.number_format import counted
 from gencode.interfaces.render.plain_text import answer, answer_json, note, print_record, table
 from gencode.permissions.started_files import StartedFiles, digests
 from gencode.permissions.trust import FolderTrust, revoke, standing, trust, trusted_folders
@@ -127,8 +128,7 @@ def _decide(
         return 1
     trust(project, gen_home(), started)
     count = len({*project.brought.files, *started})
-    files = "1 file" if count == 1 else f"{count} files"
-    told = f"Trusted, with {files} as they are now. If one changes, review it with gen trust again."
+    told = f"Trusted, with {counted(count, 'file')} as they are now. If one changes, run gen trust again."
     print_record(replace(review, state="trusted", changes=[]), told, as_json=as_json)
     return 0
 
@@ -210,9 +210,8 @@ async def _decide_server(server: "ServerCandidate", name: str, args: argparse.Na
         return 1
     server.approve()
     if not quiet:
-        count = len(server.tools())
-        tools = "1 tool" if count == 1 else f"{count} tools"
-        answer(f"Approved, with {tools} as they are now. If one changes, review it with gen trust again.")
+        tools = counted(len(server.tools()), "tool")
+        answer(f"Approved, with {tools} as they are now. If one changes, run gen trust again.")
     return 0
 
 

@@ -16,8 +16,10 @@ from gencode.core.budget import Budget
 from gencode.core.errors import UserMistake
 from gencode.core.outcome import as_json
 from gencode.interfaces.chat.schedule_runner import scheduler_of
+from gencode.interfaces.cli.foreground_run import start_beside
 from gencode.interfaces.cli.parser import Commands, add, count, port, seconds
 from gencode.interfaces.event_loop_runner import run_to_end
+from gencode.interfaces.render.number_format import counted
 from gencode.interfaces.render.plain_text import answer_json, note
 from gencode.journal.store import Store
 from gencode.places import workspace_at
@@ -30,8 +32,8 @@ if TYPE_CHECKING:
 
 
 NO_DATABASE = (
-    "There is no shared database; name one with GEN_DATABASE_URL=postgresql://… or database_url in your "
-    "settings, then start gen worker on as many machines as you like."
+    "No shared database is configured. Set GEN_DATABASE_URL=postgresql://… or database_url in your settings, "
+    "then start gen worker on each machine."
 )
 CONCURRENCY = 8
 DRAIN_SECONDS = 60.0
@@ -41,12 +43,12 @@ HOST = "127.0.0.1"
 PATH = "/health"
 LONGEST_REQUEST = 4_096
 READ_SECONDS = 5.0
-LOST = "The database has not answered for too long: the agents that ran here are stopped, others may go on."
+LOST = "Lost the database: the agents here were stopped, and other workers may resume them."
 ENDED = (
-    "Not everything that ran here could be stopped in time, so this worker ends as a whole (status 70): "
-    "others go on with its tasks. Start it again."
+    "Some agents could not be stopped in time, so this worker exits (status 70) and other workers resume its "
+    "tasks. Start it again."
 )
-FOUND = "The database is there again, and tasks are taken as before."
+FOUND = "Reconnected to the database; taking tasks again."
 
 
 def add_command(commands: Commands, does: str) -> None:
@@ -126,7 +128,7 @@ def _shape(args: argparse.Namespace, told: Settings, workspace: Path) -> "Worker
 
     named = tuple(name.strip() for name in getattr(args, "agents", "").split(",") if name.strip())
     if "agents" in args and not named:
-        raise UserMistake("--agents names no agent; leave it out to serve all of them.")
+        raise UserMistake("--agents is empty; leave it out to serve all agents.")
     return WorkerOptions(
         most=getattr(args, "concurrency", CONCURRENCY),
         workspace=workspace,
@@ -156,10 +158,10 @@ def _tell(args: argparse.Namespace, worker: "Worker", database: str, health: str
     if "json" in args:
         answer_json({"worker": card.name, "database": database, "health": health})
         return
-    most = "1 task" if card.most == 1 else f"{card.most} tasks"
-    note(f"Worker {card.name} takes up to {most} at once from {database}.")
+    most = counted(card.most, "task")
+    note(f"Worker {card.name} runs up to {most} at once from {database}.")
     note(f"Agents: {card.agents}; folder: {card.workspace}")
-    note(f"Its health: {health}")
+    note(f"Health: {health}")
 
 
 def say_ended() -> None:
@@ -193,10 +195,10 @@ async def _until_told(worker: "Worker", planned: "WorkerSchedule", drain_seconds
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, heard)
     working = loop.create_task(worker.work())
-    waiting, watching = loop.create_task(told.wait()), loop.create_task(_watched(worker))
+    waiting, watching = loop.create_task(told.wait()), start_beside(_watched(worker))
     await asyncio.wait([working, waiting], return_when=asyncio.FIRST_COMPLETED)
     if not working.done():
-        note("Told to end: no more tasks are taken, and those that run go on to their end.")
+        note("Shutting down: running tasks may finish, no new tasks are taken.")
         worker.drain()
         planned.drain()
         insisting = loop.create_task(again.wait())
@@ -205,7 +207,7 @@ async def _until_told(worker: "Worker", planned: "WorkerSchedule", drain_seconds
         await asyncio.wait(ready, timeout=drain_seconds, return_when=asyncio.FIRST_COMPLETED)
         insisting.cancel()
         if not working.done():
-            note("What still runs is left to other workers.")
+            note("Handing the running tasks to other workers.")
             await worker.hand_back()
     waiting.cancel()
     watching.cancel()
@@ -230,7 +232,7 @@ class HealthEndpoint:
             self._server = await asyncio.start_server(self._answer, HOST, port, limit=LONGEST_REQUEST)
         except OSError as error:
             raise UserMistake(
-                f"Port {port} cannot be listened on ({error.strerror}); name another one."
+                f"Cannot listen on port {port}: {error.strerror}. Choose another one."
             ) from None
         return f"http://{HOST}:{self._server.sockets[0].getsockname()[1]}{PATH}"
 
@@ -270,7 +272,7 @@ class WorkerSchedule:
         self._scheduler = scheduler
         self._well = well
         self._drained = False
-        self.life = asyncio.get_running_loop().create_task(self._kept())
+        self.life = start_beside(self._kept())
 
     def drain(self) -> None:
         """Begin nothing more; `life` is over when what runs has ended."""
@@ -286,11 +288,11 @@ class WorkerSchedule:
         while not self._drained:
             if self._well():
                 await self._ran()
-            else:
+            if not self._drained:  # the database is lost, or the scheduler has failed
                 await asyncio.sleep(SCHEDULE_SECONDS)
 
     async def _ran(self) -> None:
-        running = asyncio.get_running_loop().create_task(self._scheduler.run())
+        running = start_beside(self._scheduler.run())
         try:
             while not running.done() and (self._drained or self._well()):
                 await asyncio.wait([running], timeout=SCHEDULE_SECONDS)

@@ -33,7 +33,7 @@ from gencode.core.outcome import title_of, titled
 from gencode.core.status import Status
 from gencode.core.task import RefusedToolCall, Task, handed_over, with_refusal
 from gencode.core.text import visible_line
-from gencode.interfaces.render.number_format import BudgetBar, bars, money, seconds, tokens
+from gencode.interfaces.render.number_format import BudgetBar, bars, money, ordinal, seconds, tokens
 
 STEP_ROOM = 200
 MOST_ENDS = 8
@@ -201,9 +201,9 @@ def _after(agent: AgentView, event: Event) -> AgentView:
             refused = with_refusal(agent.refused, fact)
             return agent if refused is agent.refused else replace(agent, refused=refused)
         case QueueMoved(position):
-            return replace(agent, place=position, step=f"waiting, {position}. in line")
+            return replace(agent, place=position, step=f"waiting in the queue ({ordinal(position)})")
         case TaskStalled(seconds):
-            return replace(agent, stalled=seconds, step=f"silent for {seconds:.0f} s")
+            return replace(agent, stalled=seconds, step=f"no activity for {seconds:.0f} s")
         case _:
             step = _step(event)
             return agent if step is None or step == agent.step else replace(agent, step=step)
@@ -277,9 +277,9 @@ SIGNS = {
 def state(agent: AgentView) -> str:
     """How an agent stands, in a word or two."""
     if agent.stalled:
-        return f"silent {agent.stalled:.0f} s"
+        return f"stalled {agent.stalled:.0f} s"
     if agent.status is Status.PENDING and agent.place:
-        return f"{agent.place}. in line"
+        return f"queued ({ordinal(agent.place)})"
     if agent.resting:
         return "waiting"
     return str(agent.status)

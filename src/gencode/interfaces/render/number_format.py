@@ -1,8 +1,11 @@
 """Formats numbers: tokens, money, durations, turns and bars of budgets."""
 
+from datetime import datetime
+
 from msgspec import Struct
 
 from gencode.core.budget import Budget
+from gencode.core.ids import moment
 from gencode.core.messages import Usage
 
 FULL, EMPTY = "█", "░"
@@ -84,6 +87,27 @@ def seconds(elapsed: float) -> str:
     return f"{int(elapsed) // 60} min {int(elapsed) % 60} s"
 
 
+def ordinal(number: int) -> str:
+    """A place in a queue: 1st, 2nd, 3rd, 4th."""
+    ending = "th" if number % 100 in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
+    return f"{number}{ending}"
+
+
+def local_time(at: str) -> str:
+    """A moment of the journal in local time, for lists; their head names the zone."""
+    return moment(at).astimezone().strftime("%Y-%m-%d %H:%M:%S")
+
+
+def local_zone() -> str:
+    """The name of the local time zone."""
+    return datetime.now().astimezone().tzname() or "local"
+
+
+def counted(number: int, one: str, several: str = "") -> str:
+    """A number of things: 1 file, 2 files."""
+    return f"{number} {one if number == 1 else several or f'{one}s'}"
+
+
 def turns(number: int) -> str:
-    """So many turns, as a person says it."""
-    return f"{number} turn{'' if number == 1 else 's'}"
+    """A number of turns."""
+    return counted(number, "turn")

@@ -12,7 +12,7 @@ from gencode.core.outcome import as_json
 from gencode.core.subsession_events import wire_line
 from gencode.core.text import safe_json, visible, visible_line
 from gencode.interfaces.render.agent_view import AgentView, View, fold
-from gencode.interfaces.render.number_format import seconds, turns
+from gencode.interfaces.render.number_format import counted, seconds, turns
 from gencode.interfaces.render.stdout_guard import answers
 
 MOST_REFUSED = 3
@@ -85,7 +85,7 @@ def ending(agent: AgentView, now: str) -> str:
 def refused_count(agent: AgentView) -> str:
     """How many calls of an agent were refused; empty where none was."""
     count = len(agent.refused)
-    return f"{count} {'call' if count == 1 else 'calls'} refused" if count else ""
+    return f"{counted(count, 'call')} refused" if count else ""
 
 
 def receipt_lines(agent: AgentView) -> list[str]:
@@ -101,7 +101,7 @@ def _refused_lines(agent: AgentView, most: int = MOST_REFUSED) -> list[str]:
         for each in agent.refused[:most]
     ]
     rest = len(agent.refused) - most
-    return [*told, f"… and {rest} more refused calls"] if rest > 0 else told
+    return [*told, f"… and {counted(rest, 'more refused call')}"] if rest > 0 else told
 
 
 def has_terminal() -> bool:
@@ -143,14 +143,14 @@ class NoteRenderer(ViewOnly):
             case CommandEnded() as fact:
                 note(noted(self.view, event.task, command_end(fact)))
             case TaskStalled(seconds):
-                note(noted(self.view, event.task, f"gave no sign of life for {seconds:.0f} s"))
+                note(noted(self.view, event.task, f"no activity for {seconds:.0f} s"))
             case _:
                 pass
 
 
 def command_end(fact: CommandEnded) -> str:
     """The end of a background command in a line."""
-    how = "was stopped" if fact.exit is None else f"ended with exit code {fact.exit}"
+    how = "was stopped" if fact.exit is None else f"exited with code {fact.exit}"
     return f"background command {fact.shell} ({visible_line(fact.command, 60)}) {how}"
 
 

@@ -152,11 +152,13 @@ def launch_panel(agent: AgentView, width: int) -> Panel:
 def result_panel(agent: AgentView, now: str, width: int, most: int | None, more: str) -> Panel:
     """What came back, at most so many lines of it: green when it completed, red when it did not."""
     well = agent.status is Status.COMPLETED
-    text = agent.result.strip() or agent.error or "(nothing)"
+    text = agent.result.strip() or agent.error or "(no output)"
     lines = visible(text).splitlines()
     body = Text("\n".join(lines[:most])[: None if most is None else RESULT_ROOM])
     if most is not None and len(lines) > most:
-        body.append(f"\n… {len(lines) - most} more lines{more}", "dim")
+        body.append(
+            f"\n… {len(lines) - most} more {'line' if len(lines) - most == 1 else 'lines'}{more}", "dim"
+        )
     if not well and agent.error and agent.result.strip():
         body.append(f"\n{visible_line(agent.error)}", "red")
     for line in receipt_lines(agent):

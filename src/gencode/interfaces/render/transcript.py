@@ -37,7 +37,8 @@ from gencode.core.status import Status
 from gencode.core.task import Task, receipt
 from gencode.core.text import visible, visible_line
 from gencode.interfaces.render.agent_view import CUT_SHORT, AgentView, View, name_of, seen, unanswered_after
-from gencode.tasks.delivery import as_sent, undelivered
+from gencode.interfaces.render.number_format import counted
+from gencode.tasks.delivery import as_delivered, undelivered
 
 if TYPE_CHECKING:
     from gencode.app import GenCode
@@ -166,15 +167,19 @@ def _heard(now: Transcript, event: Event) -> Transcript:
         case ThinkingArrived(text):
             return replace(now, thinking=(now.thinking + text)[-LONGEST_LIVE:])
         case ReplyRestarted(why):
-            return _grown(replace(now, text="", thinking=""), Remark(f"The reply is asked for anew: {why}"))
+            return _grown(replace(now, text="", thinking=""), Remark(f"Reply restarted: {why}"))
         case MessageAdded(message):
             return _told(now, message)
         case TaskForked() as fact:
             for message in fact.messages:
                 now = _told(now, message)
-            return _grown(now, Remark(f"From here on a copy of {fact.source} at fact {fact.upto}."))
+            return _grown(now, Remark(f"Forked from {fact.source} at event {fact.upto}."))
         case TranscriptCompacted() as fact:
-            what = f"What was said before was summed up ({fact.why})." if fact.why else "Summed up."
+            what = (
+                f"Earlier messages were summarised ({fact.why})."
+                if fact.why
+                else "Earlier messages were summarised."
+            )
             return _grown(now, Remark(what), IncomingMessage(fact.summary.text, "summary"))
         case CallDecided() as fact:
             return _decided(now, fact)
@@ -303,7 +308,7 @@ def diff_of(tool: str, arguments: dict[str, Any]) -> list[str]:
         case _:
             return []
     if len(lines) > MOST_LINES:
-        lines[MOST_LINES:] = [f"… {len(lines) - MOST_LINES} more lines"]
+        lines[MOST_LINES:] = [f"… {counted(len(lines) - MOST_LINES, 'more line')}"]
     return lines
 
 
@@ -352,7 +357,7 @@ def told(events: Iterable[Event]) -> Iterator[str]:
             case MessageAdded(message):
                 yield from said(message)
             case TranscriptCompacted() as fact:
-                yield f"= summed up, since it had become long: {visible_line(fact.why)}"
+                yield f"= summarised, because it had become long: {visible_line(fact.why)}"
             case CallDecided() as fact:
                 chain = visible_line(" > ".join(fact.chain))
                 why = visible_line(fact.decision.why)
@@ -380,14 +385,14 @@ def said(message: Message) -> Iterator[str]:
                 yield f"← {visible_line(result.name)}{' (error)' if result.error else ''}"
                 yield from lines[:RESULT_LINES]
                 if len(lines) > RESULT_LINES:
-                    yield f"… {len(lines) - RESULT_LINES} more lines"
+                    yield f"… {counted(len(lines) - RESULT_LINES, 'more line')}"
 
 
 def _indented(text: str) -> list[str]:
     return [f"  {line}" for line in visible(text).removesuffix("\n").split("\n")]
 
 
-NOT_SUMMED_UP = "This was not summed up any more. What agents handed back:"
+NOT_SUMMED_UP = "Results that were not summarised, because the agent was cut short:"
 STOPPED = frozenset({Status.CANCELLED, Status.TIMED_OUT, Status.INTERRUPTED})
 
 
@@ -404,7 +409,7 @@ def come_late(session: Task, children: Sequence[Task]) -> list[AgentView]:
 
     Each is an agent as it was at one of its ends, and may be at work again.
     """
-    came = [end for each in as_sent(session, children) for end in undelivered(session, each)]
+    came = [end for each in as_delivered(session, children) for end in undelivered(session, each)]
     return with_results([seen(end) for end in came if end.status not in STOPPED])
 
 

@@ -1,4 +1,4 @@
-"""Builds the seat of an agent: its tools, prompt, gate and hooks, and the schema of its result."""
+"""Builds the setup of a run: its tools, prompt, gate and hooks, and the schema of its result."""
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
@@ -67,7 +67,7 @@ class PreloadedText(Protocol):
 
 
 class AgentSkills(Protocol):
-    """Skills, as far as a seat has to know of them."""
+    """Skills, as far as the setup of a run has to know of them."""
 
     def skill_lines(self) -> str:
         """The skills that an agent may choose from, a line each; empty when there are none."""
@@ -83,7 +83,7 @@ class AgentSkills(Protocol):
 
 
 class ServerTools(Protocol):
-    """Tools that come from servers, as far as a seat has to know of them."""
+    """Tools that come from servers, as far as the setup of a run has to know of them."""
 
     async def ready(self, spec: AgentSpec) -> None:
         """Wait for the servers that an agent would use."""
@@ -106,8 +106,8 @@ class ServerTools(Protocol):
         ...
 
 
-class SeatDefaults(Struct, frozen=True, eq=False):
-    """What holds for every seat: how deep agents are nested, what models cost, what files say to agents.
+class RunSetupDefaults(Struct, frozen=True, eq=False):
+    """What holds for every run: how deep agents are nested, what models cost, what files say to agents.
 
     `hooks` are those of the settings; `skills` is where skills come from, if there are any. `appended` is
     what whoever leads a conversation is told last.
@@ -122,17 +122,17 @@ class SeatDefaults(Struct, frozen=True, eq=False):
     appended: str = ""
 
 
-class SeatBuilder:
-    """Knows agents, models and tools, and puts an agent in its place."""
+class RunSetupBuilder:
+    """Knows agents, models and tools, and builds what one run of an agent needs."""
 
     def __init__(
         self,
         agents: AgentSource,
         models: ModelRegistry,
         toolbox: Toolbox,
-        customs: SeatDefaults | None = None,
+        defaults: RunSetupDefaults | None = None,
     ) -> None:
-        self._customs = customs or SeatDefaults()
+        self._defaults = defaults or RunSetupDefaults()
         self._agents = agents
         self._models = models
         self._toolbox = toolbox
@@ -155,7 +155,7 @@ class SeatBuilder:
 
     def may_send(self, caller: Caller) -> bool:
         """Whether a caller may start subagents: it is not too deep, and its agent's file names some."""
-        return caller.depth < self._customs.depth and (caller.depth == 0 or bool(caller.sends))
+        return caller.depth < self._defaults.depth and (caller.depth == 0 or bool(caller.sends))
 
     def agent_kind(self, name: str) -> AgentKind:
         """Whether an agent is a built-in one that only reads, and so needs no approval to be started."""
@@ -169,7 +169,7 @@ class SeatBuilder:
 
     def equivalent_call(self, call: ToolCall) -> ToolCall | None:
         """The call that another one leads to: a skill may start an agent."""
-        return self._customs.skills.equivalent_call(call) if self._customs.skills else None
+        return self._defaults.skills.equivalent_call(call) if self._defaults.skills else None
 
     def model(self, asked: str, spec: AgentSpec, parent: Model) -> Model:
         """The model of an agent: that of the call, else that of its file."""
@@ -179,14 +179,14 @@ class SeatBuilder:
 
     async def ready(self, spec: AgentSpec) -> None:
         """Wait a little for what an agent needs and is not here yet."""
-        if self._customs.outside is not None:
-            await self._customs.outside.ready(spec)
+        if self._defaults.outside is not None:
+            await self._defaults.outside.ready(spec)
 
     def tools(self, spec: AgentSpec, caller: Caller) -> Toolbox:
         """The tools an agent sees. What it may not use is hidden here and refused again at the gate."""
         plans = any(policy.mode is Mode.PLAN for policy in caller.chain)
         own = self._own_tools(spec, caller, plans=plans)
-        outside = self._customs.outside
+        outside = self._defaults.outside
         if outside is None or not outside.serves(spec):
             return own
 
@@ -215,7 +215,7 @@ class SeatBuilder:
         self, spec: AgentSpec, toolbox: Toolbox, caller: Caller, system: str, had: Sequence[str] = ()
     ) -> TaskStarted:
         """The fact that an agent begins to work, with what is missing for it; `had` are its earlier tools."""
-        outside = self._customs.outside
+        outside = self._defaults.outside
         missing = self._toolbox.missing(spec.tools)
         if outside is not None:
             missing = [name for name in missing if not name.startswith(SERVERS)]
@@ -242,24 +242,24 @@ class SeatBuilder:
 
     def _unpriced(self, spec: AgentSpec, model: str) -> bool:
         foreign = spec.budget.usd is not None and spec.dialect != AgentSpec("", "").dialect
-        return foreign and self._customs.price(model).of(Usage()) is None
+        return foreign and self._defaults.price(model).of(Usage()) is None
 
     def check_model(self, model: str) -> None:
         """Refuse what needs the price of a model that nobody knows."""
-        if self._customs.price(model).of(Usage()) is None:
+        if self._defaults.price(model).of(Usage()) is None:
             raise UserMistake(f"{model}: {NO_PRICE}")
 
     def system(self, spec: AgentSpec, toolbox: Toolbox, caller: Caller, task: str) -> str:
         """The system prompt of an agent at its place."""
         sends = "Task" in toolbox or "spawn_subagent" in toolbox
-        more = [self._customs.instructions(caller.workspace, caller.chain)] if spec.instructions else []
+        more = [self._defaults.instructions(caller.workspace, caller.chain)] if spec.instructions else []
         scope = spec.memory if spec.memory in ("user", "project") else "agent"
         keeps = spec.memory and "memory_append" in toolbox
         more += [self._preloaded(spec)[0], NOTES.format(scope=scope) if keeps else ""]
         if SKILL in toolbox and (lines := self._skill_lines()):
             more.append(f"{SKILLS}\n{lines}")
         if not task:
-            more.append(self._customs.appended)
+            more.append(self._defaults.appended)
         if kept := [text for text in more if text]:
             spec = replace(spec, prompt="\n\n".join((spec.prompt.rstrip(), *kept)))
         return system_prompt(
@@ -304,7 +304,7 @@ class SeatBuilder:
             limits=limits,
             shells=caller.session.shells.all,
             seen=caller.seen or SeenFiles(caller.session.files, f"the agent {spec.name}, task {task.id}"),
-            price=self._customs.price(caller.model.name),
+            price=self._defaults.price(caller.model.name),
             schema=output_schema_of(task, spec),
             hooks=self._hooks(spec, task, toolbox, caller),
             sent=caller.task is not None,
@@ -312,7 +312,7 @@ class SeatBuilder:
 
     def hooked(self, spec: AgentSpec) -> bool:
         """Whether something may be run around the work of an agent."""
-        return bool(spec.hooks or self._customs.hooks)
+        return bool(spec.hooks or self._defaults.hooks)
 
     def _hooks(self, spec: AgentSpec, task: Task, toolbox: Toolbox, caller: Caller) -> "Hooks | None":
         """What is run around the work of an agent; nothing is loaded for it where there is nothing."""
@@ -322,7 +322,7 @@ class SeatBuilder:
         from gencode.agent.hooks import HookContext, hooks_for
 
         own = parse_hooks(spec.hooks, of_agent=True).hooks
-        everybodys = parse_hooks(self._customs.hooks, of_agent=False).hooks
+        everybodys = parse_hooks(self._defaults.hooks, of_agent=False).hooks
         around = HookContext(task.id, spec.name, caller.workspace, toolbox, main=task.conversation)
         run = partial(self._enclosed, caller)
         return hooks_for(around, run, (*own, *everybodys))
@@ -331,13 +331,13 @@ class SeatBuilder:
         return await caller.session.shells.all().run_enclosed(command, caller.workspace)
 
     def _skill_lines(self) -> str:
-        return self._customs.skills.skill_lines() if self._customs.skills else ""
+        return self._defaults.skills.skill_lines() if self._defaults.skills else ""
 
     def _preloaded(self, spec: AgentSpec) -> tuple[str, tuple[str, ...]]:
         """The skills an agent has from the start, and what is wrong with them."""
-        if not spec.skills or self._customs.skills is None:
+        if not spec.skills or self._defaults.skills is None:
             return "", ()
-        found = self._customs.skills.preloaded(spec.skills)
+        found = self._defaults.skills.preloaded(spec.skills)
         return found.text, found.warnings
 
     def _kept_back(self, caller: Caller) -> tuple[str, ...]:
