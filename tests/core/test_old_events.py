@@ -4,7 +4,6 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from gencode.agent.final_answer import BEGINNING, NO_MORE
 from gencode.core.changes import ToldChanges, is_in_use, offers, told, withdrawn
 from gencode.core.events import (
     ChangesMoved,
@@ -22,9 +21,11 @@ from gencode.core.old_events import stored_fact
 from gencode.core.place import ClonePlace, FolderPlace, TaskPlace, WorkerCopy, WorktreePlace
 from gencode.core.status import EndReason, Status
 from gencode.core.task import replay
-from gencode.tasks.service import COME_BACK
 from tests.core.test_task_fold import journal
 
+BEGINNING = "Your last reply must be one JSON value that fits this JSON Schema, and nothing else around it:\n"
+NO_MORE = "From here on your replies need not be JSON any more."
+COME_BACK = "Work that you sent to the background has ended. Tell the user what came of it."
 RESTARTED = "The server was shut down while you were at work, and runs again. Go on where you were."
 CUT = "You were {}{}. Go on from there; calls that were cut are marked as interrupted."
 
@@ -79,7 +80,7 @@ def test_an_end_that_has_a_reason_is_never_read_for_its_words() -> None:
         (f'{BEGINNING}{{\n "type": "object"\n}}', SystemNotice(NoticeKind.FORM, schema={"type": "object"})),
         (NO_MORE, SystemNotice(NoticeKind.FORM)),
         (RESTARTED, SystemNotice(NoticeKind.RESTARTED)),
-        (COME_BACK.text, COME_BACK.notice),
+        (COME_BACK, SystemNotice(NoticeKind.RESULTS)),
         (CUT.format("cut off", ": the process that ran you died"), ended(EndReason.PROCESS_DIED)),
         (CUT.format("stopped, because your time was up", ": it was slow"), ended(EndReason.TIME_LIMIT)),
         (CUT.format("stopped", ": a person stopped it"), ended(EndReason.STOPPED)),

@@ -74,6 +74,14 @@ def same(before: Any, now: Any, ended_by_looking: bool) -> Any:
             return now
 
 
+def with_recovered_texts(now: list[Json], before: list[Json]) -> list[Json]:
+    """A transcript whose last calls were answered when it was opened, in the words of 0.1."""
+    if not now or now[-1]["role"] != "tool" or len(now) != len(before):
+        return now
+    results = zip_longest(now[-1]["results"], before[-1]["results"])
+    return [*now[:-1], {**now[-1], "results": [{**one, "text": other["text"]} for one, other in results]}]
+
+
 SCENARIOS = sorted(folder.name for folder in RECORDED.iterdir())
 
 
@@ -100,6 +108,10 @@ async def test_a_database_shows_and_replays_the_same_tasks(recorded: Path) -> No
             }
             warnings = [each for each in before["evidence"]["warnings"] if each not in refused]
             before = {**before, "evidence": {**before["evidence"], "warnings": warnings}}
+            if before["status"] == "interrupted":
+                now["transcript"] = with_recovered_texts(
+                    now["transcript"], expected(recorded.name)[task]["transcript"]
+                )
             assert same(before, now, before["status"] == "interrupted") == before
             assert (await gen.replay(task)).same
 

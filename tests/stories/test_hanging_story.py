@@ -80,7 +80,7 @@ async def test_what_a_suspended_process_runs_is_stalled_wherever_it_is_listed_un
     for each in (listed.out, shown.out):
         assert "running (stalled, no activity for 2" in each
     for each in (listed.err, shown.out):
-        assert f"{way} Or end it: gen task stop {task}\n" in each
+        assert f"{way} Or stop it: gen task stop {task}\n" in each
     for each in (told, over_http, *tree):
         assert (each["status"], SILENT + LEASE <= each["stalledSeconds"] < SILENT + SECONDS) == (
             "running",
