@@ -33,7 +33,7 @@ from gencode.core.outcome import title_of, titled
 from gencode.core.status import Status
 from gencode.core.task import RefusedToolCall, Task, handed_over, with_refusal
 from gencode.core.text import visible_line
-from gencode.interfaces.render.number_format import BudgetBar, bars, money, ordinal, seconds, tokens
+from gencode.interfaces.render.number_format import BudgetBar, bars, money, ordinal, seconds, tokens, turns
 
 STEP_ROOM = 200
 MOST_ENDS = 8
