@@ -61,7 +61,7 @@ async def test_what_its_agent_came_to_before_it_went_on_or_meanwhile_is_told_onc
         told = transcript_of(await gen.history.events(session))
         assert (await gen.find(task)).status is Status.COMPLETED
     (answers,) = [each for each in told if isinstance(each, ToolMessage)]
-    assert f"Task {task} of {agent} " in answers.results[0].text
+    assert f"Task {task} ({agent}) " in answers.results[0].text
     given = [each for each in told if isinstance(each, UserMessage) and each.delivers]
     assert [(reported(each.text), each.delivers) for each in given] == [
         (f"[The background task {task} of {agent} has finished]\nfound it", (task,))
@@ -97,4 +97,4 @@ async def test_who_speaks_to_a_task_without_budget_is_told_so(standing: Fleet) -
     said = command("task", "send", task, "and now?", cwd=standing.folder, **where)
     assert (said.code, said.out) == (1, "")
     assert (ended.end.error or "?") in said.err
-    assert f"What was said to task {task} is kept." in said.err
+    assert f"gen task resume {task}" in said.err

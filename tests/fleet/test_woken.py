@@ -190,7 +190,7 @@ async def test_a_task_that_was_woken_is_not_taken_from_the_workers_with_other_wo
     task = await woken(gen)
     more = TaskRequest("", "something else", resume=task, background=True)
     for go_on in (gen.detach(more), gen.start_resume(task, more)):
-        with pytest.raises(UserMistake, match="was woken and waits for a worker; say more to it"):
+        with pytest.raises(UserMistake, match="was woken and waits for a worker"):
             await go_on
 
 
