@@ -30,14 +30,14 @@ async def test_what_no_worker_can_take_waits_with_a_reason_until_one_comes(plain
         return typed(*words, cwd=plain.folder, GEN_DATABASE_URL=plain.url).err
 
     told = said("task", "run", "Explore", "look", "--background", "--model", model)
-    assert "of Explore waits for a worker: no worker is running" in told and way in told
+    assert "no worker is running" in told and way in told
     far = plain.folder.parent / "far"
     far.mkdir()
     plain.workers.append(Process(far, plain.url, *PATIENT).ready())
     async with plain.open() as gen:
         [first] = [stuck.task for stuck in (await fleet_status(plain.url, 0)).stuck]
         told = said("task", "list")
-        assert "1 task waits for a worker: only a worker that shares its folder can run it" in told
+        assert "only a worker that shares its folder can run it" in told
         assert "no running worker has it" in told and way in told
         plain.start(1, *PATIENT)
         tasks = await submit(gen, 5, "Explore")

@@ -112,13 +112,13 @@ async def test_what_is_typed_for_a_question_answers_no_other_and_is_no_message(t
             await answered_elsewhere(gen, "touch harmless")
             await at.shows("Question withdrawn. Approved by somebody.", "touch dangerous", ASKS)
             at.types("\n")
-            await at.shows("none of the answers", ASKS)
+            await at.shows("not one of the answers", ASKS)
             at.types("n\n")
             await at.shows("touch third", ASKS)
             await answered_elsewhere(gen, "touch third")
             await at.shows("touch fourth", ASKS)
             at.types("y\n")
-            await at.shows("may have been meant for it", ASKS)
+            await at.shows("your line was ignored", ASKS)
             at.types("n\n")
             await at.shows("touch fifth", ASKS)
             await answered_elsewhere(gen, "touch fifth")
@@ -157,7 +157,7 @@ async def test_who_waits_for_questions_is_told_what_is_gone_and_leaving_answers_
 ) -> None:
     async with asking(tmp_path) as asks:
         with window(tmp_path, "task", "questions") as at:
-            await at.shows("leaves, and answers nothing.")
+            await at.shows("leaves without answering")
             first = await asks.about("touch one")
             shown = await at.shows("touch one", ASKS)
             assert "in /work tree" in shown
