@@ -169,8 +169,10 @@ async def _delete(gen: GenCode, tasks: Sequence[Task], args: argparse.Namespace)
 def _sure(tasks: Sequence[Task]) -> bool:
     """What a person at the terminal says; elsewhere it has to be said with --yes."""
     names = ", ".join(task.id for task in tasks[:20]) + (" …" if len(tasks) > 20 else "")
-    what = f"{len(tasks)} of them" if len(tasks) > 1 else "it"
-    question = f"This permanently deletes {names} and all subtasks of {what}"
+    talks = sum(task.conversation for task in tasks)
+    kinds = [(talks, "conversation"), (len(tasks) - talks, "task")]
+    what = " and ".join(counted(number, kind) for number, kind in kinds if number)
+    question = f"This permanently deletes {what} with all subagents: {names}"
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         raise UserMistake(f"{question}. Confirm with --yes.")
     note(f"{question}. Delete? [y/N]")
