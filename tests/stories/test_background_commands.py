@@ -128,7 +128,7 @@ def test_gen_p_waits_for_it_and_answers_with_what_came(tmp_path: Path) -> None:
     assert ended.code == 0
     assert ended.json["result"] == "Started.\n\nIt failed."
     assert ended.json["stopped"] == []
-    assert " for its background command: " in ended.err and "exit code 7" in ended.err
+    assert "waits up to" in ended.err and "exited with code 7" in ended.err
 
 
 @pytest.mark.parametrize("limit", [("GEN_COMMAND_SECONDS", "0.3"), ("GEN_MAX_SECONDS", "4")])

@@ -339,7 +339,7 @@ async def _mode(chat: ChatSession, typed: ParsedCommand, here: str) -> CommandRe
     if not typed.rest:
         return Page("Permission modes", modes_page(gen.policy.mode))
     gen.switch_mode(parse_mode(typed.rest))
-    return StatusMessage(f"All agents of this session are in the mode {gen.policy.mode} from now on.")
+    return StatusMessage(f"All agents of this session now run in {gen.policy.mode} mode.")
 
 
 async def _permissions(chat: ChatSession, typed: ParsedCommand, here: str) -> CommandResult:
