@@ -189,7 +189,10 @@ def unasked(why: str) -> Answer:
     ("said", "counts"),
     [
         (Answer(True, "agent"), unasked("A yes to this can only stand for call")),
-        (Answer(True, words=("x",)), unasked("A yes or a no is asked for, and no answer in words")),
+        (
+            Answer(True, words=("x",)),
+            unasked("This question takes an approval, not an answer in words"),
+        ),
         (Answer(True, network=True), Answer(True, network=True)),
         (Answer(False, why="no"), Answer(False, why="no")),
     ],

@@ -282,7 +282,7 @@ def check_answer(question: Question, answer: Answer) -> None:
 def _as_many(asked: int, given: int) -> str:
     """That there are too few or too many answers in words."""
     if not asked:
-        return "A yes or a no is asked for, and no answer in words."
+        return "This question takes an approval, not an answer in words."
     words = "1 answer in words is" if asked == 1 else f"{asked} answers in words are"
     return f"{words} asked for, not {given or 'none'}; an empty one counts as no answer."
 
