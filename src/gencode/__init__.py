@@ -7,9 +7,9 @@ if TYPE_CHECKING:
     from gencode.agent.toolbox import ToolContext as ToolContext
     from gencode.agent.toolbox import ToolOutput as ToolOutput
     from gencode.agent.toolbox import tool as tool
-    from gencode.api import ImportedTask as ImportedTask
-    from gencode.api import SentMessage as SentMessage
-    from gencode.api import TaskJournal as TaskJournal
+    from gencode.api_objects import ImportedTask as ImportedTask
+    from gencode.api_objects import SentMessage as SentMessage
+    from gencode.api_objects import TaskJournal as TaskJournal
     from gencode.app import GenCode as GenCode
     from gencode.core.budget import Budget as Budget
     from gencode.core.errors import ProviderError as ProviderError
@@ -50,7 +50,7 @@ _HOMES = {
     "Event": "gencode.core.events",
     "GenCode": "gencode.app",
     "Handle": "gencode.tasks.handle",
-    "ImportedTask": "gencode.api",
+    "ImportedTask": "gencode.api_objects",
     "MessageAdded": "gencode.core.events",
     "Outcome": "gencode.core.outcome",
     "ProgressMade": "gencode.core.events",
@@ -58,13 +58,13 @@ _HOMES = {
     "ProviderError": "gencode.core.errors",
     "Question": "gencode.core.questions",
     "Replay": "gencode.tasks.history",
-    "SentMessage": "gencode.api",
+    "SentMessage": "gencode.api_objects",
     "Status": "gencode.core.status",
     "StoreTrouble": "gencode.core.errors",
     "StruckTask": "gencode.tasks.handle",
     "TaskCreated": "gencode.core.events",
     "TaskEnded": "gencode.core.events",
-    "TaskJournal": "gencode.api",
+    "TaskJournal": "gencode.api_objects",
     "TaskStarted": "gencode.core.events",
     "TextArrived": "gencode.core.events",
     "ThinkingArrived": "gencode.core.events",

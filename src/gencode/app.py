@@ -1,4 +1,4 @@
-"""The Python API: `GenCode`, and what the interfaces use beside it."""
+"""The Python API: `GenCode` with its methods (ask, task, resume, fork, send, stop, tasks, explain)."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
@@ -14,7 +14,7 @@ from gencode.agent.toolbox import MCP, Tool, Toolbox
 from gencode.agents.registry import MAIN, Registry
 from gencode.agents.registry import AgentEntry as AgentEntry
 from gencode.agents.skills import Skills
-from gencode.api import (
+from gencode.api_objects import (
     Budgets,
     History,
     ImportedTask,

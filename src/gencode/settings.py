@@ -1,4 +1,4 @@
-"""One record of settings: defaults < the user's file < the project's file < environment < flags.
+"""Settings: read, checked and merged (defaults < user < project < environment < flags).
 
 Of a project's file only the `deny` and `ask` rules count, until a person trusts the folder.
 """

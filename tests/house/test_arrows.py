@@ -25,13 +25,13 @@ ALLOWED: dict[str, set[str]] = {
     "settings": {"core", "permissions", "settings"},
     "places": {"core", "settings", "places"},
     "fleet": {*ROOMS, "stores", "fleet"},
-    "app": {*_ALL, "wiring", "api"},
-    "api": {*_ALL, "wiring"} - {"app"},
+    "app": {*_ALL, "wiring", "api_objects"},
+    "api_objects": {*_ALL, "wiring"} - {"app"},
     "wiring": _ALL - {"app"},
     "testing": {*_ALL, "testing"},
     "interfaces": {*ROOMS, "settings", "places", "fleet", "app", "interfaces"} - {"sessions", "web"},
     "__main__": {"core", "app", "interfaces"},
-    "__init__": {*ROOMS, "app", "api"},
+    "__init__": {*ROOMS, "app", "api_objects"},
 }
 WIRING = {"gencode.fleet.worker", "gencode.fleet.worker_folder"}
 """Put a worker together, as `app` does an open GenCode."""

@@ -30,11 +30,11 @@ def send(agent: str, prompt: str, **more: Any) -> dict[str, Any]:
 
 
 def test_the_life_of_a_child_is_on_the_wire_in_openforks_words(tmp_path: Path) -> None:
-    (tmp_path / "api.py").write_text("def endpoint(): ...\n")
+    (tmp_path / "api_objects.py").write_text("def endpoint(): ...\n")
     model = script(
         tmp_path,
         main=[says("", send("explore", "Find all API endpoints")), says("Found.")],
-        Explore=[says("I look.", call("Grep", pattern="endpoint")), says("api.py:1")],
+        Explore=[says("I look.", call("Grep", pattern="endpoint")), says("api_objects.py:1")],
     )
     done = gen("-p", "go", "--model", model, "--output-format", "stream-json", cwd=tmp_path)
     *lines, answer = done.lines
@@ -60,13 +60,13 @@ def test_the_life_of_a_child_is_on_the_wire_in_openforks_words(tmp_path: Path) -
     assert only(completed, "subSessionId", "parentSessionId", "result", "error") == {
         "subSessionId": child,
         "parentSessionId": root,
-        "result": "api.py:1",
+        "result": "api_objects.py:1",
         "error": None,
     }
     progress = [(line["partType"], line["content"]) for line in mine if line["type"] == "SubSessionProgress"]
     assert ("tool", "Grep(endpoint)") in progress
     assert {line["parentSessionId"] for line in mine} == {root}
-    assert "".join(text for part, text in progress if part == "text") == "I look.api.py:1"
+    assert "".join(text for part, text in progress if part == "text") == "I look.api_objects.py:1"
     numbers = [line["seq"] for line in lines if line["task"] == child and line["seq"] is not None]
     assert numbers == list(range(1, len(numbers) + 1))
 

@@ -1,4 +1,4 @@
-"""Reads an agent file: its format, its dialect, and the agent or the error that it holds.
+"""Reads an agent file (Markdown, YAML, TOML, JSON) in its dialect: an agent, or what is wrong.
 
 Nothing here raises for what a file holds: one bad file never stops the others.
 """

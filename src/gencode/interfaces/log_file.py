@@ -1,4 +1,4 @@
-"""The log file, `logs/gen.log` in the per-user folder, and the one line a person sees about a bug."""
+"""The log file, and how an unexpected error is reported: a traceback there, one line to people."""
 
 import logging
 from io import TextIOWrapper

@@ -1,4 +1,4 @@
-"""Runs the commands of a session, sandboxed as far as the machine can; background ones have an id."""
+"""The shell of a session: prepares its temporary folder and sandbox, and runs its commands."""
 
 import asyncio
 import os

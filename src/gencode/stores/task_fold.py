@@ -1,4 +1,4 @@
-"""Folds a stored task: its snapshot and the events after it."""
+"""Folds a stored task: its snapshot and the events after it; one that cannot be read has failed."""
 
 from collections.abc import Iterable
 from typing import Any

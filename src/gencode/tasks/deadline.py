@@ -1,4 +1,4 @@
-"""Deadlines: when a task must end, and whose time limit that is.
+"""Deadlines: when a task must end, whose time limit that is, and how many seconds are left.
 
 A run is limited by its own seconds (of its budget, and what any run may take) and by the deadlines above it:
 a task that is waited for ends a while before its parent, so that the parent can still pass its result on, and

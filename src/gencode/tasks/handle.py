@@ -1,4 +1,4 @@
-"""The Python API for running work: a turn of the conversation, a task, and what can be done to a task."""
+"""Handles of running work: follow the events of a turn, wait for a task, stop or message it."""
 
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from typing import Any, Literal, TypedDict, get_args

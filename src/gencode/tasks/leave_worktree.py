@@ -1,4 +1,4 @@
-"""Closes a shared worktree: the last agent in it commits what is there and reports the changes.
+"""When agents of a worktree end: the last one commits what is there and reports the changes.
 
 The worktree of an agent is also that of its subagents, which may go on when it has ended: it was stopped, or
 its limit was reached. Who is there is read from the journal, so that it holds in every process.

@@ -1,4 +1,4 @@
-"""Budgets of tasks and sessions: which of two applies, what a session may spend, and how one is set."""
+"""Budgets of tasks and sessions in the ledger: which of two applies, and how one is set."""
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager

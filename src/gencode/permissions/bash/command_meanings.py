@@ -7,9 +7,9 @@ from typing import NamedTuple
 from msgspec import Struct
 
 from gencode.permissions.bash.forms import made_unknown, values_of
+from gencode.permissions.bash.nested_shells import SHELLS, is_stdin, shell_use, trap_text
 from gencode.permissions.bash.parts import FrameKind, Part, ShellWord, Unparsable
 from gencode.permissions.bash.rule_automaton import git_subcommand
-from gencode.permissions.bash.shells import SHELLS, is_stdin, shell_use, trap_text
 from gencode.permissions.bash.wrappers import RUNS_FIRST_WORD, TAKES_SHELL_TEXT, WrapperReach, base_name
 
 _MOVES = frozenset({"cd", "pushd", "popd"})

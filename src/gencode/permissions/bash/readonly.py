@@ -1,4 +1,4 @@
-"""Decides whether a command is certain to do nothing but read.
+"""Decides whether a command only reads; such a command then runs without what a project names.
 
 It looks at the words of one command after transparent wrappers and safe assignments are gone. What is not
 listed is not read-only, and neither is a word that could turn into an option when the shell expands it.

@@ -1,4 +1,4 @@
-"""The environment of a command: ours, without secrets and without what changes programs.
+"""The environment of a command and its PATH: without secrets and what changes programs.
 
 Three layers, each taken away from what we were started with: keys from every command; what makes a shell do
 something else than its text says from every command; what makes a reading program run another one from

@@ -1,4 +1,4 @@
-"""Takes away the programs that a repository's own configuration would have git start.
+"""Keeps an agent's git commands from starting programs that a repository's settings name.
 
 A command that was allowed because it only reads must not run what a repository names: filters, diff drivers,
 what its submodules name in theirs. Git itself tells which there are; that starts nothing. These calls block.

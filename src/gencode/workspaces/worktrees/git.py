@@ -1,4 +1,4 @@
-"""Runs git so that nothing of a repository runs with it: no hook, filter, driver, or network.
+"""Runs GenCode's own git commands so that nothing of a repository runs: no hook, filter, driver.
 
 The settings of a call win over every file's. Those that name a program are found by asking git for the names
 of all settings, which starts nothing, and are taken away one by one.

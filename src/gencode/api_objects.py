@@ -1,4 +1,4 @@
-"""What a `GenCode` gives beside its own methods: history, running tasks, models and budgets."""
+"""The objects that a `GenCode` gives: its history, running tasks, models, budgets and workers."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Coroutine, Iterator, Mapping, Sequence
