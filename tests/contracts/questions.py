@@ -188,7 +188,7 @@ def unasked(why: str) -> Answer:
 @pytest.mark.parametrize(
     ("said", "counts"),
     [
-        (Answer(True, "agent"), unasked("A yes to this can only stand for call")),
+        (Answer(True, "agent"), unasked("This can only be approved for: call")),
         (
             Answer(True, words=("x",)),
             unasked("This question takes an approval, not an answer in words"),
