@@ -116,7 +116,7 @@ class RefusedToolCall(Struct, frozen=True, gc=False, rename="camel"):
 
 
 class Evidence(Struct, frozen=True, gc=False, rename="camel"):
-    """What the harness saw the task do."""
+    """What GenCode saw the task do."""
 
     tool_calls: int = 0
     files_read: tuple[str, ...] = ()
