@@ -74,7 +74,7 @@ async def test_who_cannot_make_a_copy_says_why_and_what_is_forged_is_refused(tmp
     assert "cannot be fetched from" in await used(place, FolderRequest(TASK, "/nowhere", "x", parcel))
     [(task, worker, why, _)] = office.hindered
     assert (task, worker, "cannot be fetched from" in why) == (TASK, "worker", True)
-    with pytest.raises(UserMistake, match="address of its folder is not allowed: 'ext::x'"):
+    with pytest.raises(UserMistake, match="a remote address that is not allowed: 'ext::x'"):
         await used(place, FolderRequest(TASK, "/nowhere", "x", replace(parcel, remote="ext::x")))
     assert len(office.hindered) == 1
 

@@ -195,16 +195,16 @@ def checked(parcel: FolderSnapshot) -> FolderSnapshot:
     if len(parcel.known) > MOST_COMMITS or len(parcel.packs) > MOST_COMMITS:
         raise InvalidSnapshot("its folder comes in more parts than allowed")
     if parcel.remote and safe_remote(parcel.remote) != parcel.remote:
-        raise InvalidSnapshot(f"the remote address of its folder is not allowed: {parcel.remote[:200]!r}")
+        raise InvalidSnapshot(f"its folder has a remote address that is not allowed: {parcel.remote[:200]!r}")
     if parcel.branch and not _BRANCH.fullmatch(parcel.branch):
-        raise InvalidSnapshot(f"the branch of its folder is not valid: {parcel.branch[:200]!r}")
+        raise InvalidSnapshot(f"its folder is on a branch that is not valid: {parcel.branch[:200]!r}")
     if parcel.home and not _is_place(parcel.home):
-        raise InvalidSnapshot(f"its home folder is not a valid path: {parcel.home[:200]!r}")
+        raise InvalidSnapshot(f"its folder has a home that is not a valid path: {parcel.home[:200]!r}")
     places = [place for each in parcel.earlier for place in (each.folder, each.home or "/")]
     if len(parcel.earlier) > MOST_ORIGINALS or not all(map(_is_place, places)):
-        raise InvalidSnapshot("the original of its folder is not a valid path")
+        raise InvalidSnapshot("its folder is a copy of something that is not a valid path")
     if not parcel.start_left.isprintable() or len(parcel.start_left) > _LONGEST_LIST:
-        raise InvalidSnapshot("the list of its missing files is not valid")
+        raise InvalidSnapshot("its folder has a list of missing files that is not valid")
     return replace(parcel, below=_checked_below(parcel.below))
 
 
@@ -216,7 +216,7 @@ def _checked_below(below: str) -> str:
     path = PurePosixPath(below)
     parts = {part.casefold() for part in path.parts}
     if path.is_absolute() or parts & {"..", ".git"} or not below.isprintable() or len(below) > 4_096:
-        raise InvalidSnapshot(f"the path of its folder is not allowed: {below[:200]!r}")
+        raise InvalidSnapshot(f"its folder has a path that is not allowed: {below[:200]!r}")
     return str(path)
 
 
