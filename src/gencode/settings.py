@@ -205,7 +205,7 @@ def merged(found: Iterable[Layer]) -> Settings:
         _known(layer.values, layer.origin)
         if "agents" in layer.values and layer.origin != "--":
             raise UserMistake(
-                f"{layer.place('agents')}: the setting agents counts for one session; {_IN_FILES}."
+                f"{layer.place('agents')}: the setting agents applies to one session only; {_IN_FILES}."
             )
         for key, value in layer.values.items():
             if key == "mcp_servers" and isinstance(value, dict):

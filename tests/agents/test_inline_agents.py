@@ -143,7 +143,7 @@ async def test_typed_agents_are_never_a_setting_of_a_file(tmp_path: Path, home: 
     with pytest.raises(UserMistake) as mistake:
         async with GenCode.open(tmp_path, model="offline"):
             pass
-    assert "the setting agents counts for one session" in str(mistake.value)
+    assert "the setting agents applies to one session" in str(mistake.value)
 
 
 async def test_a_program_may_type_agents_too(tmp_path: Path) -> None:

@@ -188,8 +188,11 @@ def unasked(why: str) -> Answer:
 @pytest.mark.parametrize(
     ("said", "counts"),
     [
-        (Answer(True, "agent"), unasked("A yes to this can only stand for call")),
-        (Answer(True, words=("x",)), unasked("A yes or a no is asked for, and no answer in words")),
+        (Answer(True, "agent"), unasked("This can only be approved for: call")),
+        (
+            Answer(True, words=("x",)),
+            unasked("This question takes an approval, not an answer in words"),
+        ),
         (Answer(True, network=True), Answer(True, network=True)),
         (Answer(False, why="no"), Answer(False, why="no")),
     ],

@@ -55,7 +55,7 @@ def test_a_result_is_what_was_said_with_what_became_of_the_changes() -> None:
             "done\n\n"
             f"[Its changes are on the branch {BRANCH}, in /own/w, and not in your checkout.]\n"
             "changed a.txt +2 -1\n"
-            "It can be merged as things are.\n"
+            "It can be merged without conflicts.\n"
             "To take it over: git merge"
         )
     )
@@ -84,7 +84,7 @@ def test_the_last_one_in_a_worktree_tells_what_is_in_it() -> None:
     found = task(ended(others), ChangesMoved(last, "in_use"))
     assert found.report.changes == (last,)
     assert found.result == (
-        "done\n\n[The last one at work in its worktree has ended: task b2 of Plan.]\n"
+        "done\n\n[The last task at work in its worktree has ended: task b2 of Plan.]\n"
         f"[Its changes, on the branch {BRANCH}, in /own/w, are all in /p.]"
     )
 

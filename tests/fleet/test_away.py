@@ -158,7 +158,7 @@ async def test_what_nobody_waited_for_is_kept_until_a_person_takes_it_over(count
     country.write(says(call("Write", file_path="sub/late.bin", content="late\n")))
     async with country.gen() as gen:
         [found] = await ended(gen, [await detached(gen)])
-    offered = f"To take it over, where that was not done: gen task merge {found.id}"
+    offered = f"To take it over, if that was not done yet: gen task merge {found.id}"
     assert (found.status, offered in found.result) == (Status.COMPLETED, True)
     assert not (country.folder / "sub" / "late.bin").exists()
     [listed] = [line for line in country.doctor() if line.startswith("returned work")]

@@ -98,7 +98,7 @@ async def test_what_nobody_waits_for_any_more_is_interrupted_and_can_go_on(fleet
         outcome = await gen.resume(task, "begin after all")
         messages = transcript_of(await gen.history.events(task))
     assert deliveries(told) == [
-        (f"[The background task {task} of Explore ended as interrupted: {PARENT_GONE}]\n(no output)", (task,))
+        (f"[The background task {task} of Explore was interrupted: {PARENT_GONE}]\n(no output)", (task,))
     ]
     assert (outcome.status, outcome.result) == (Status.COMPLETED, "found it")
     heard = [each.text for each in messages if isinstance(each, UserMessage) and each.sender == "user"]

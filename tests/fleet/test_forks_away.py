@@ -115,8 +115,8 @@ async def test_a_fork_at_an_early_fact_has_nothing_of_what_came_later_and_says_s
         seen = [(await results(gen, each.id))[-1] for each in found]
         heard = await told(gen, early)
     assert words == (
-        f"It begins in a copy of {country.folder} as it was when task {first} was sent, without what that "
-        f"one changed: how its files were at fact {answered - 1} is not known."
+        f"It begins in a copy of {country.folder} as it was when task {first} was sent, without that "
+        f"task's changes: its files at event {answered - 1} are unknown."
     )
     assert [("a.txt" in each, "two.txt" in each) for each in seen] == [(True, False), (True, True)]
     assert "your file changes are not in it" in heard[-1]
@@ -135,7 +135,7 @@ async def test_a_fork_that_changes_nothing_more_offers_nothing(country: Country)
         more, _ = await gen.detach_fork(task, Fork(), TaskRequest("", "look again"))
         [again] = await ended(gen, [more])
         seen = await results(gen, more)
-    assert found.result == "done\n\n[It changed nothing more than the task it is a fork of.]"
+    assert found.result == "done\n\n[It made no further changes beyond those of the task it is a fork of.]"
     assert (waiting, again.status, again.end.error) == ([], Status.COMPLETED, None)
     assert "two" in seen[-1]
     assert [each for each in left if task in each] == []
@@ -173,7 +173,7 @@ async def test_a_task_in_a_worktree_here_goes_on_elsewhere_with_its_work(country
     assert (found.status, found.end.error) == (Status.COMPLETED, None)
     assert ("a.txt" in seen[-1], "two.txt" in seen[-1]) == (True, True)
     assert any("with your earlier file changes" in each for each in heard[-2:])
-    assert "[It changed nothing more there.]" in found.result
+    assert "[It made no further changes.]" in found.result
 
 
 async def test_what_cannot_be_named_from_another_machine_is_said(country: Country, tmp_path: Path) -> None:

@@ -65,7 +65,7 @@ async def test_whoever_closes_waits_for_nothing_in_line_and_it_is_offered(countr
         async with asyncio.timeout(PATIENCE), country.gen(allow=MAY) as gen:
             work = await all_ended(country, gen)
         found = await work
-    offer = "To take it over, where that was not done: gen task merge "
+    offer = "To take it over, if that was not done yet: gen task merge "
     assert [f"{offer}{each.agent_id}" in each.result for each in found] == [True] * MANY
     assert [*country.folder.glob("new-*")] == []
 
@@ -80,8 +80,9 @@ async def test_what_cannot_come_is_told_with_the_reason_and_offered_until_it_is_
         found = await gen.task("general-purpose", "make", isolation="process")
         lock.rmdir()
         task = found.agent_id
-        why = f"[The changes of task {task} were not brought here: {lock} cannot be written: Is a directory.]"
-        offer = f"To take it over, where that was not done: gen task merge {task}"
+        because = f"{lock} cannot be written: Is a directory."
+        why = f"[The changes of task {task} could not be copied back: {because}]"
+        offer = f"To take it over, if that was not done yet: gen task merge {task}"
         assert [line in found.result.splitlines() for line in (why, offer)] == [True, True], found.result
         taken = typed("task", "merge", task, cwd=country.folder, GEN_DATABASE_URL=country.url)
         result = (await gen.find(task)).result

@@ -51,10 +51,10 @@ async def test_merge_says_where_the_work_is_that_did_not_come(postgres: Postgres
     ]
     assert said == [
         f"Task {tasks[0]} changed nothing on another machine, so there is nothing to take over.",
-        f"What task {tasks[1]} changed could not be handed in, because it is larger than 32 MiB. It is on "
+        f"What task {tasks[1]} changed could not be copied back, because it is larger than 32 MiB. It is on "
         "the worker w-2, in /own/copy.",
-        f"What task {tasks[2]} changed was not handed in. It worked in the copy /own/c p on w-1-ab; if that "
-        "worker died, what was done is still there, and gen doctor lists it there.",
+        f"What task {tasks[2]} changed was not copied back. It worked in the copy /own/c p on w-1-ab; if "
+        "that worker died, what was done is still there, and gen doctor lists it there.",
     ]
     clone = repository(tmp_path / "clone")
     refused = typed("task", "merge", tasks[3], cwd=clone, GEN_DATABASE_URL=url)

@@ -244,10 +244,10 @@ async def test_what_came_back_and_was_not_taken_over_stays_when_the_task_is_sent
         "two.txt",
         before,
     )
-    where = f"on {first.worker} before: that is on the branch {branch} of {country.folder}"
+    where = f"on {first.worker}: they are on the branch {branch} of {country.folder}"
     async with country.gen() as app:
         second = await came_back(app, task)
         heard, ended = await told(app, task), await app.find(task)
-    assert f"You go on without what you changed {where}." in heard[-2]
-    assert f"it goes on without what it changed {where}" in ended.evidence.warnings
+    assert f"You continue without your changes {where}." in heard[-2]
+    assert f"it continues without its changes {where}" in ended.evidence.warnings
     assert second.commit != first.commit

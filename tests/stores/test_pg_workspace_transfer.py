@@ -107,7 +107,7 @@ async def test_what_became_of_it_is_written_to_the_end_of_the_result_and_offers_
     store: FleetStore,
 ) -> None:
     lease = await store.create(TaskCreated(agent="x", prompt="y"), "me")
-    offer = f"To take it over, where that was not done: gen task merge {lease.task}"
+    offer = f"To take it over, if that was not done yet: gen task merge {lease.task}"
     away = CopyChanges("handed_in", lease.task, "/there", "worker", diff="+ a")
     branch = f"gencode/{lease.task}"
     how = (f"git -C /there merge {branch}", f"git -C /there diff --binary 1 {branch} | git -C /there apply")

@@ -95,7 +95,7 @@ async def test_an_agent_that_did_not_complete_is_reported_as_such(tmp_path: Path
     (answers,) = [message for message in told if isinstance(message, ToolMessage)]
     (result,) = answers.results
     assert result.error
-    assert "ended as limit_reached" in result.text and "that far I came" in result.text
+    assert "reached a limit" in result.text and "that far I came" in result.text
 
 
 async def test_a_call_gives_an_agent_no_more_turns_than_its_file(tmp_path: Path, home: Path) -> None:

@@ -58,4 +58,4 @@ async def test_the_conversation_hears_what_they_came_to_once(tmp_path: Path) -> 
     (given,) = [each for each in told if isinstance(each, UserMessage) and each.delivers]
     assert sorted(given.delivers) == sorted(ids)
     assert "has finished]\n> found it" in given.text
-    assert "ended as cancelled: the process that sent it is gone]\n> I look around." in given.text
+    assert "was cancelled: the process that sent it is gone]\n> I look around." in given.text

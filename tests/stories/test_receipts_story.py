@@ -122,7 +122,7 @@ async def test_agents_that_did_not_end_well_are_named(tmp_path: Path) -> None:
     assert [child.status for child in children] == [Status.FAILED, Status.FAILED]
     assert outcome.evidence.children == tuple(child.agent_id for child in children)
     assert outcome.evidence.warnings == tuple(
-        f"the task {child.agent_id} of Explore ended as failed: {child.error}" for child in children
+        f"the task {child.agent_id} of Explore failed: {child.error}" for child in children
     )
 
 
@@ -132,7 +132,7 @@ async def test_an_agent_that_said_nothing_is_named_with_that_reason(tmp_path: Pa
         outcome = await gen.ask("go").outcome()
     (child,) = outcome.evidence.children
     assert outcome.evidence.warnings == (
-        f"the task {child} of Explore ended as empty: the model said nothing",
+        f"the task {child} of Explore finished without an answer: the model said nothing",
     )
 
 

@@ -102,7 +102,7 @@ async def test_a_spawned_agent_has_fifteen_turns_and_a_failure_comes_back_too(tm
         (post,) = posts(await transcript(gen, outcome.agent_id))
         child = await gen.get("00000002")
     assert (child.status, child.evidence.tool_calls) == (Status.LIMIT_REACHED, 15)
-    assert post.text.startswith("[Subagent 'busy' failed]\nTask: never done\nResult: ended as limit_reached")
+    assert post.text.startswith("[Subagent 'busy' failed]\nTask: never done\nResult: reached a limit")
 
 
 async def test_a_message_goes_to_the_users_own_place_and_to_others(tmp_path: Path, home: Path) -> None:

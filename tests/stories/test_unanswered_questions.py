@@ -73,7 +73,7 @@ async def test_an_empty_answer_is_told_as_one_and_the_default_counts(
     [
         (1, 2, "1 answer in words is asked for, not 2; an empty one counts as no answer."),
         (2, 0, "2 answers in words are asked for, not none; an empty one counts as no answer."),
-        (0, 1, "A yes or a no is asked for, and no answer in words."),
+        (0, 1, "This question takes an approval, not an answer in words."),
     ],
 )
 def test_too_few_or_too_many_words_are_refused_in_a_sentence(asked: int, given: int, said: str) -> None:

@@ -117,7 +117,7 @@ async def test_what_an_agent_reported_at_its_limit_is_told_although_it_was_woken
     )
     replies = (says("", call("LS", path=".")), says("SO FAR"), says("you are welcome"))
     words = await told_after(tmp_path, 1, *replies)
-    limit = BACK.format(CHILD, "ended as limit_reached: the limit of 1 turn was reached")
+    limit = BACK.format(CHILD, "reached a limit: the limit of 1 turn was reached")
     assert words == [f"{limit}\nSO FAR\n\n{BACK.format(CHILD, 'has finished')}\nyou are welcome"]
 
 
@@ -164,7 +164,7 @@ async def test_a_run_that_says_nothing_does_not_hand_over_once_more_what_the_one
         first, second = await told(gen)
         kept = await gen.outcome_of(await gen.history.current(CHILD))
     assert first == f"{BACK.format(CHILD, 'has finished')}\nFIRST"
-    assert second.startswith(f"[The background task {CHILD} of Talker ended as failed: ")
+    assert second.startswith(f"[The background task {CHILD} of Talker failed: ")
     assert ("FIRST" in second, kept.status, kept.result) == (False, Status.FAILED, "FIRST")
 
 

@@ -68,7 +68,7 @@ async def test_a_task_whose_process_hangs_is_timed_out_and_its_sender_told(
     assert [each.task for each in stalled] == [child]
     answers = [each.text for said in told if isinstance(said, ToolMessage) for each in said.results]
     letters = [said.text for said in told if isinstance(said, UserMessage) and said.delivers]
-    assert "ended as timed_out" in "\n".join(letters if background else answers)
+    assert " timed out" in "\n".join(letters if background else answers)
     assert (gone(hanging)(), left) == (True, [])
 
 

@@ -105,7 +105,7 @@ async def test_a_crash_there_ends_that_task_and_nothing_else(tmp_path: Path) -> 
     assert (outcome.status, outcome.result) == (Status.COMPLETED, "I go on without it.")
     assert (lost.status, lost.result) == (Status.INTERRUPTED, "I look around.")
     (answers,) = [message for message in told if isinstance(message, ToolMessage)]
-    assert f"task {child}) ended as interrupted" in answers.results[0].text
+    assert f"task {child}) was interrupted" in answers.results[0].text
 
 
 async def test_a_stop_reaches_the_other_process(tmp_path: Path) -> None:

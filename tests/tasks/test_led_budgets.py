@@ -172,7 +172,7 @@ def test_processes_share_a_budget_that_is_being_spent_and_a_killed_one_keeps_not
     os.kill(worker_of(home, first), signal.SIGKILL)
     pipe.open()
     said = leader.communicate(timeout=SECONDS)[1]
-    assert "ended as limit_reached: The budget of 300,000 tokens of the session is spent." in said
+    assert "The budget of 300,000 tokens of the session is spent." in said
     assert 300_000 <= tokens(home, session) < 300_000 + CALL
 
 
@@ -199,7 +199,7 @@ def test_agents_are_forked_by_other_commands_while_their_conversation_is_at_work
     )
     pipe.open()
     said = leader.communicate(timeout=SECONDS)[1]
-    assert "ended as limit_reached: The budget of 300,000 tokens of the session is spent." in said
+    assert "The budget of 300,000 tokens of the session is spent." in said
     assert 300_000 <= tokens(home, session) < 300_000 + CALL
 
 

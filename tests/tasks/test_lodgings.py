@@ -74,7 +74,7 @@ async def test_who_cannot_make_a_copy_says_why_and_what_is_forged_is_refused(tmp
     assert "cannot be fetched from" in await used(place, FolderRequest(TASK, "/nowhere", "x", parcel))
     [(task, worker, why, _)] = office.hindered
     assert (task, worker, "cannot be fetched from" in why) == (TASK, "worker", True)
-    with pytest.raises(UserMistake, match="an address that is not taken: 'ext::x'"):
+    with pytest.raises(UserMistake, match="a remote address that is not allowed: 'ext::x'"):
         await used(place, FolderRequest(TASK, "/nowhere", "x", replace(parcel, remote="ext::x")))
     assert len(office.hindered) == 1
 
@@ -100,7 +100,7 @@ async def test_an_agent_that_began_elsewhere_is_told_where_it_is_now(tmp_path: P
         assert again.change_notice() == []
         ended = await again.summary()
     head = f"[It worked in a copy of {repo} on worker. What it changed there:]\nchanged a.txt +1 -10"
-    offer = f"To take it over, where that was not done: gen task merge {lease.task}"
+    offer = f"To take it over, if that was not done yet: gen task merge {lease.task}"
     assert ended.changes and told(ended.changes).startswith(f"{head}\n{offer}\n```diff\n")
     assert office.back[lease.task][0].cwd == str(repo)
 

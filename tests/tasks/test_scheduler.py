@@ -83,7 +83,7 @@ async def test_a_conversation_that_is_gone_is_a_failure_that_is_told(tmp_path: P
     await office.due()
     ((job,), (message,)) = await office.now(), await office.store.outbox.pending()
     assert (job.last_status, job.runs) == ("failed", 1)
-    assert message.text.endswith("ended as failed.\nThere is no conversation 0badcafe any more.")
+    assert message.text.endswith("There is no conversation 0badcafe any more.")
 
 
 async def test_what_came_of_it_is_sent_to_its_address(tmp_path: Path) -> None:

@@ -107,17 +107,17 @@ async def test_it_is_there_until_the_last_one_in_it_has_ended_who_tells_what_was
         last = await gen.history.ended(kid, 30)
         then = await gen.find(boss)
     in_use = (
-        f"[Task {kid} of kid is still at work in its worktree. What is changed there is committed, and told "
-        f"as the result of task {boss}, when the last one there has ended.]"
+        f"[Task {kid} of kid is still at work in its worktree. When the last task there has ended, the "
+        f"changes are committed and reported with the result of task {boss}.]"
     )
     words = "" if how == "stop" else "so far\n\n"
     assert (first.result, still) == (f"{words}{in_use}", f"{words}{in_use}")
     assert (last.status, git(yard.folder, "show", f"gencode/{boss}:a.txt")) == (Status.COMPLETED, "two")
     tree = first.created.worktree
     told = f"[Its changes are on the branch gencode/{boss}, in {tree}, and not in your checkout.]"
-    was_last = f"[It was the last one at work in the worktree of task {boss}.]"
+    was_last = f"[It was the last task at work in the worktree of task {boss}.]"
     assert last.result.startswith(f"edited\n\n{was_last}\n{told}\nchanged a.txt +1 -1\n")
-    before, _, after = then.result.partition("[The last one at work in its worktree has ended: ")
+    before, _, after = then.result.partition("[The last task at work in its worktree has ended: ")
     assert (before.strip(), after.startswith(f"task {kid} of kid.]\n{told}\n")) == (words.strip(), True)
     assert after.endswith("-one\n+two\n```")
 
@@ -136,7 +136,7 @@ async def test_one_in_which_nobody_changed_anything_is_removed_by_the_last_one(y
         last = await gen.history.ended(sent.agent_id, 30)
     assert there == f"+ gencode/{boss}"
     removed = "[It changed no file in its worktree, which was removed.]"
-    assert last.result == f"seen\n\n[It was the last one at work in the worktree of task {boss}.]\n{removed}"
+    assert last.result == f"seen\n\n[It was the last task at work in the worktree of task {boss}.]\n{removed}"
     assert (branches(yard.folder), len(git(yard.folder, "worktree", "list").splitlines())) == ("", 1)
 
 
@@ -221,7 +221,7 @@ async def test_one_is_kept_while_another_one_that_was_made_from_it_has_work(yard
         (sent,) = await gen.tasks(parent=outcome.agent_id)
         boss, work = await gen.find(outcome.agent_id), await gen.find(sent.agent_id)
     of_kid = work.created.worktree
-    nothing = f"[Nothing it did is on its branch gencode/{boss.id}; others were made from it: {of_kid}; "
+    nothing = f"[There are no changes on its branch gencode/{boss.id}; others were made from it: {of_kid}; "
     assert outcome.result == f"sent\n\n{nothing}it is kept: {boss.created.worktree}.]"
     left = {Path(each.path).name: each for each in await find_leftovers(yard.home / ".gen")}
     assert (left[work.id].gone, left[work.id].repository) == (False, boss.created.worktree)

@@ -202,7 +202,7 @@ async def test_an_agent_ends_a_while_before_the_one_that_waits_for_it(
         given = results(await said(gen, tasks["lead"].agent_id))
     late = tasks["Plan"]
     assert (late.status, late_by(late)) == (Status.TIMED_OUT, pytest.approx(2.7, abs=0.3))
-    told = f"The agent Plan (task {late.agent_id}) ended as timed_out: {late.error}."
+    told = f"The agent Plan (task {late.agent_id}) timed out: {late.error}."
     assert given == ["found it", f"{told}\n\nIts last message:\nI begin."]
     assert (tasks["lead"].result, outcome.result, outcome.status) == ("one of two", "told", Status.COMPLETED)
 

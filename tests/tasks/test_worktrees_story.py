@@ -63,7 +63,7 @@ async def test_an_agent_changes_its_own_worktree_and_hands_back_a_diff(
     assert (outcome.status, here, (folder / "a.txt").read_text()) == (Status.COMPLETED, "one\n", "two\n")
     assert branch == f"gencode/{outcome.agent_id}"
     assert outcome.result.startswith(f"changed it\n\n[Its changes are on the branch {branch}, in ")
-    assert "It can be merged as things are." in outcome.result
+    assert "It can be merged without conflicts." in outcome.result
     assert "-one\n+two" in outcome.result
     assert [each.path for each in outcome.evidence.files_changed] == ["a.txt"]
 

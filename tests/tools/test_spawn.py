@@ -123,7 +123,7 @@ async def test_what_failed_is_posted_as_failed_with_what_there_is(tmp_path: Path
     worker = [says("I begin.", call("Glob", pattern="*")), says("", error="auth")]
     told = await talked(tmp_path, *turns, general_purpose=worker)
     (post,) = posts(told)
-    assert post.text.startswith("[Subagent 'count' failed]\nTask: count\nResult: ended as failed: ")
+    assert post.text.startswith("[Subagent 'count' failed]\nTask: count\nResult: failed: ")
     assert (unquoted(post.text), post.text.endswith(f"]\n\n{TELL_THE_USER}")) == ("I begin.", True)
 
 

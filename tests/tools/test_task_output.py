@@ -125,7 +125,7 @@ async def test_an_agent_that_said_nothing_is_told_with_that_reason(tmp_path: Pat
     look = says("", call("TaskOutput", task_id="00000002"))
     texts = await told(tmp_path, says("", WAIT), look, says("ok"), explore=[says("")])
     head, receipt = texts[0].split("\n")
-    assert head == "The agent Explore (task 00000002) ended as empty: the model said nothing."
+    assert head == "The agent Explore (task 00000002) finished without an answer: the model said nothing."
     assert receipt.startswith("[Task 00000002 (Explore): 0 tool calls")
     assert "\nError: the model said nothing\n" in texts[1]
 

@@ -348,7 +348,7 @@ class Gate(Struct, kw_only=True, eq=False):
         return hidden_paths(self._now(), places_of(self.workspace))
 
     def allow_reading(self, file: Path) -> None:
-        """Let this agent read a file that the harness wrote for it, wherever it lies."""
+        """Let this agent read a file that GenCode wrote for it, wherever it lies."""
         self._handed[file.name] = Rule("Read", str(file), Action.ALLOW, _OUTPUT)
 
     def _now(self, *texts: str) -> tuple[Policy, ...]:
@@ -416,7 +416,7 @@ class Gate(Struct, kw_only=True, eq=False):
 
 
 def needs_person(why: str, chain: Sequence[Policy], *, nobody: bool) -> Decision:
-    """A call that only a person can let through: where nobody can be asked it is refused."""
+    """A call that only a person can let through: where nobody can approve it, it is refused."""
     if nobody or any(policy.mode is Mode.UNATTENDED for policy in chain):
         return Decision(Action.DENY, f"{NEEDS_APPROVAL}. {why}", remedy=Remedy.APPROVAL, by=DecidedBy.NOBODY)
     return Decision(Action.ASK, why, remedy=Remedy.APPROVAL)

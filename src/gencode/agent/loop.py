@@ -177,7 +177,7 @@ def merely_announced(reply: AssistantMessage) -> bool:
 
 
 async def tell(transcript: list[Message], record: Recorder, text: str) -> None:
-    """Say something to the agent that nobody but the harness says."""
+    """Say something to the agent from GenCode itself."""
     note = UserMessage(text, sender="system", notice=SystemNotice(NoticeKind.REMARK))
     transcript.append(note)
     await record.commit(MessageAdded(note))

@@ -137,7 +137,7 @@ class Fields:
             self.say("placeholder", f"the name {name!r} looks like a template that was not filled in", line)
 
     def description(self) -> str:
-        """When to send the agent."""
+        """When to use the agent."""
         described = self.visible("description", self.text("description").replace("\\n", "\n"))
         if not described:
             self.say("description-missing", "it has no description, so no agent will know when to use it")

@@ -51,7 +51,7 @@ def read_agent_files(
 def read_agent_file(
     content: bytes, path: str, dialect: str | None = None, *, builtin: bool = False, near: Near = alone
 ) -> AgentFile:
-    """A file as one of a dialect; without one it is told from its path and what it holds.
+    """Read a file in a dialect; without one the dialect is found from its path and content.
 
     `near` gives the files beside it that it may be based on.
     """

@@ -24,13 +24,13 @@ from gencode.permissions.project_files import LARGEST_KEPT
 FLAG = "--agents"
 MOST_AGENTS = 100
 _NOT_HERE = ("name", "when-to-use", "override", "hidden")
-"""Fields of files that say nothing here: the name stands before the fields, and whoever is typed counts."""
+"""Fields of files that say nothing here: the name stands before the fields, and what is typed applies."""
 _PROMPT = same_name("prompt")
 _FIELDS = {spelled: field for spelled, field in COMMON.items() if field not in _NOT_HERE}
 
 
 class InlineRegistry(Registry):
-    """The agents of all files, and before them those that were typed."""
+    """The agents of all files, preceded by those given on the command line."""
 
     __slots__ = ()
 
@@ -89,7 +89,7 @@ def _agent(name: str, fields: Any, path: str) -> AgentSpec:
 
 
 def _known(fields: dict[str, Any], path: str) -> dict[str, Any]:
-    """The fields by our names for them. One that nobody knows may be one misspelt that was to narrow."""
+    """The fields by our names for them. An unknown field may be a misspelt restriction."""
     found: dict[str, Any] = {}
     for spelled, value in fields.items():
         field = _PROMPT if same_name(spelled) == _PROMPT else _FIELDS.get(same_name(spelled))

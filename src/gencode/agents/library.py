@@ -28,7 +28,7 @@ R = TypeVar("R")
 Load = Callable[[Sequence[FolderTrust]], R]
 """Reads everything there is now, with projects as they stand."""
 Keep = Callable[[R, R, str], R]
-"""What counts of what was read now and before; the text says why a project counts as it did before."""
+"""What counts of what was read now and before; the text says why the earlier version of a project applies."""
 
 
 class LiveRegistry(Generic[R]):
@@ -55,10 +55,10 @@ class LiveRegistry(Generic[R]):
         self.last = load(self._projects)
         """What counted when it was last looked at."""
         self.note = ""
-        """Why what a project brings counts as it was before; empty when it counts as it is."""
+        """Why an earlier version of a project's files applies; empty when the current one does."""
 
     def current(self) -> R:
-        """What counts for whoever begins now."""
+        """What applies to tasks that start now."""
         trust, files = self._trust.changed(), self._watch.changed()
         if trust or files:
             looked_at = [self._look_at(project) for project in self._projects]
@@ -82,7 +82,7 @@ class LiveRegistry(Generic[R]):
 
 
 class _ProjectState(NamedTuple):
-    """How a project counts, why that is not as it is now, and what is new in it and waits for trust."""
+    """Which version of a project applies, why it is not the current one, and what is new and awaits trust."""
 
     counts: FolderTrust
     note: str = ""
@@ -214,7 +214,7 @@ class Library:
 
     @property
     def last_agents(self) -> Registry:
-        """The agents there were when somebody last looked, which whoever sends one does."""
+        """The agents as of the last look; every start of an agent looks."""
         return self._typed(self._agents.last)
 
     def _typed(self, files: Registry) -> Registry:
@@ -232,7 +232,7 @@ class Library:
         return self.agents.find(name)
 
     def spawnable(self) -> Sequence[AgentSpec]:
-        """Every agent that may be sent."""
+        """Every agent that may be started."""
         return self.agents.spawnable()
 
     def skill_lines(self) -> str:
@@ -240,7 +240,7 @@ class Library:
         return self.skills.lines()
 
     def equivalent_call(self, call: ToolCall) -> ToolCall | None:
-        """The call of Task that the use of a skill amounts to; None when it sends nobody."""
+        """The call of Task that the use of a skill amounts to; None when it starts no agent."""
         return self._amounts(call, lambda: self.skills)
 
     def preloaded(self, names: Sequence[str]) -> PreloadedSkills:

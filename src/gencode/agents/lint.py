@@ -38,7 +38,7 @@ _OPEN = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
 
 class NameClash(Struct, frozen=True):
-    """Files in one place whose agents have the same name; the first one counts.
+    """Files in one place whose agents have the same name; the first one is used.
 
     Where they are of several dialects, in folders of one project or home, `dialect` names them all.
     """
@@ -165,7 +165,7 @@ class SchemaChecker:
 
 
 def _content(path: str, *, follow: bool) -> bytes:
-    """The beginning of a regular file, opened without waiting for anybody."""
+    """The beginning of a regular file, opened without blocking."""
     try:
         handle = os.open(path, _OPEN | (0 if follow else os.O_NOFOLLOW))
     except OSError as error:

@@ -30,7 +30,7 @@ PATHS = frozenset(("Read", "LS", "Grep", "Glob", "Write", "Edit"))
 
 
 class ToolPermissions(NamedTuple):
-    """What a file says about one tool: about all its calls, and about some."""
+    """The permissions of one tool in a file: for all its calls, and for some."""
 
     always: Action | None
     some: tuple[tuple[str, Action], ...] = ()
@@ -59,7 +59,7 @@ class _PermissionLine(NamedTuple):
 
 
 def permissions_of(fields: Fields) -> PermissionMap:
-    """The permissions of a file, each key with everything that counts for it."""
+    """The permissions of a file, each key with everything that applies to it."""
     value = fields.values.get("permission")
     if value is None:
         return PermissionMap({})
@@ -139,7 +139,7 @@ def _action(value: Any) -> Action:
 
 
 def rules_for(tool: str, says: ToolPermissions, origin: RuleOrigin) -> list[Rule]:
-    """The rules for a tool whose calls can be told apart by a pattern."""
+    """The rules for a tool whose calls can be distinguished by a pattern."""
     rules: list[Rule] = []
     for pattern, action in says.some:
         if action is Action.ALLOW and says.always not in (Action.ASK, Action.DENY):
@@ -225,7 +225,7 @@ def _carried(spec: AgentSpec, fields: Fields, permissions: dict[str, ToolPermiss
 
 
 def _coarse(tool: str, says: ToolPermissions, origin: RuleOrigin) -> list[Rule]:
-    """The rules for a tool of which only what is asked or refused can be told."""
+    """The rules for a tool of which only calls that need approval or are refused can be recognised."""
     rules = [Rule(tool, EVERY, Action.ASK, origin)] if says.always is Action.ASK else []
     return rules + [
         Rule(tool, pattern, action, origin) for pattern, action in says.some if action is not Action.ALLOW

@@ -126,7 +126,7 @@ class Registry:
     __slots__ = ("_agents", "_entries")
 
     def __init__(self, entries: Iterable[AgentEntry]) -> None:
-        """Of entries with the same name, level and distance the first one counts."""
+        """Of entries with the same name, level and distance the first one is used."""
         self._agents: dict[str, AgentSpec] = {}
         self._entries: tuple[AgentEntry, ...] = ()
         entries = tuple(entries)
@@ -232,7 +232,7 @@ class Registry:
         return list(self._entries)
 
     def spawnable(self) -> list[AgentSpec]:
-        """Every agent that can be sent and is not hidden, by name."""
+        """Every agent that can be started and is not hidden, by name."""
         shown = (spec for spec in self._agents.values() if not spec.hidden)
         return sorted(shown, key=lambda spec: (spec.name.casefold(), spec.name))
 

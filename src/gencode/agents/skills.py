@@ -51,7 +51,7 @@ class Skills:
     __slots__ = ("_entries", "_skills")
 
     def __init__(self, entries: Iterable[SkillEntry] = ()) -> None:
-        """Of entries with the same name the first one counts."""
+        """Of entries with the same name the first one is used."""
         self._skills: dict[str, Skill] = {}
         entries = tuple(entries)
         for entry in entries:
@@ -284,7 +284,7 @@ def _files_of(folder: Path) -> Iterator[str]:
 
 
 def _is_shown(path: str) -> bool:
-    """Whether a model is told of a file: of none that is hidden, secret or made by a program."""
+    """Whether a file is listed to the model: not if it is hidden, secret or made by a program."""
     hidden = any(part.startswith(".") or part in ("node_modules", "__pycache__") for part in path.split("/"))
     return not hidden and path.isprintable() and not is_secret(folded(path), absolute=False)
 

@@ -210,7 +210,7 @@ class ToolSelector:
         self._findings: list[FileFinding] = []
 
     def choose(self, wanted: RequestedTools, mode: Mode | None) -> ToolSelection:
-        """The tools of a file whose mode is `mode` (None: its sender's)."""
+        """The tools of a file whose mode is `mode` (None: its parent's)."""
         self._findings = []
         denied, rules, lost = self._denied(wanted)
         if EVERY in wanted.deny:
@@ -271,7 +271,7 @@ class ToolSelector:
         return names
 
     def _sends(self, entries: Sequence[ToolEntry]) -> tuple[str, ...] | None:
-        """The agents that the file says may be sent; None when it does not say."""
+        """The agents that the file allows to start; None when it does not say."""
         limits = [
             entry for entry in entries if entry.narrow and self.called(entry.name)[:1] in _as_lists(_SENDING)
         ]
@@ -318,7 +318,7 @@ class ToolSelector:
 
     def _denied(self, wanted: RequestedTools) -> tuple[tuple[str, ...], tuple[Rule, ...], str]:
         """The tools a file takes away, a deny rule for every call (not a whole tool) that it does, and the
-        first entry of which nobody knows what it takes away.
+        first such entry that is not understood.
         """
         names: list[str] = []
         rules: list[Rule] = []

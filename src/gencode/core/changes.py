@@ -1,4 +1,4 @@
-"""What became of the files that a task changed: records, and the sentences that tell them."""
+"""What became of the files that a task changed: records, and the sentences that describe them."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal
@@ -67,7 +67,7 @@ class WorktreeChanges(Struct, frozen=True, tag="worktree", omit_defaults=True):
 
 
 class WorktreeInUse(Struct, frozen=True, tag="in_use", omit_defaults=True):
-    """Others are still at work in a worktree: what is in it is told when the last of them has ended."""
+    """Others are still at work in a worktree: its changes are reported when the last of them has ended."""
 
     tasks: tuple[NamedTask, ...]
     host: str
@@ -130,7 +130,7 @@ class LostChanges(Struct, frozen=True, tag="lost", omit_defaults=True):
 
 
 class ToldLine(Struct, frozen=True, gc=False, omit_defaults=True):
-    """A line in which version 0.1 told of changes, and what it is about.
+    """A line by which version 0.1 reported changes, and what it is about.
 
     An `offer` says how to take over what is on a `branch`; `mergeable` says only that this can be done.
     """
@@ -141,7 +141,7 @@ class ToldLine(Struct, frozen=True, gc=False, omit_defaults=True):
 
 
 class ToldChanges(Struct, frozen=True, tag="told"):
-    """What version 0.1 told only in words."""
+    """What version 0.1 reported only in words."""
 
     lines: tuple[ToldLine, ...]
 
@@ -154,7 +154,7 @@ Superseded = Literal["", "offers", "in_use"]
 def after_move(
     before: Sequence[Changes], more: Changes, superseded: Superseded, task: str
 ) -> tuple[Changes, ...]:
-    """What is told of the changes of a task after something became of them."""
+    """The report on the changes of a task after they were merged, copied or lost."""
     kept = tuple(before)
     if superseded == "offers":
         kept = tuple(withdrawn(each, f"{BRANCHES}{task}") for each in kept)
@@ -164,7 +164,7 @@ def after_move(
 
 
 def offers(change: Changes, branch: str) -> bool:
-    """Whether it is to be told how to take over what is on a branch, or on another one with that work."""
+    """Whether to say how to merge what is on a branch, or on another one with that work."""
     match change:
         case WorktreeChanges(state="open", withdrawn=False) | MergedChanges(state="offered", withdrawn=False):
             return _is_of(change.branch, branch)
@@ -232,15 +232,15 @@ def told(change: Changes) -> str:
         case WorktreeInUse(tasks, host, own, more):
             whose = "its worktree" if own else f"the worktree of task {host}"
             return (
-                f"[{named(tasks, more)} still at work in {whose}. What is changed there is committed, and "
-                f"told as the result of task {host}, when the last one there has ended.]"
+                f"[{named(tasks, more)} still at work in {whose}. When the last task there has ended, the "
+                f"changes are committed and reported with the result of task {host}.]"
             )
         case CopyChanges():
             return "\n".join(_in_copy(change))
         case MergedChanges():
             return "\n".join(_merged(change))
         case LostChanges(task, why, gone):
-            return "" if gone else f"[The changes of task {task} were not brought here: {why}.]"
+            return "" if gone else f"[The changes of task {task} could not be copied back: {why}.]"
         case ToldChanges(lines):
             return "\n".join(each.text for each in lines).strip()
 
@@ -266,17 +266,17 @@ def named(tasks: Sequence[NamedTask], more: int = 0) -> str:
 
 def _in_worktree(work: WorktreeChanges) -> Iterator[str]:
     if work.host:
-        yield f"[It was the last one at work in the worktree of task {work.host}.]"
+        yield f"[It was the last task at work in the worktree of task {work.host}.]"
     if work.last is not None:
         ended = f"task {work.last.id} of {work.last.agent}"
-        yield f"[The last one at work in its worktree has ended: {ended}.]"
+        yield f"[The last task at work in its worktree has ended: {ended}.]"
     match work.state:
         case "unknown":
             pass
         case "removed":
             yield "[It changed no file in its worktree, which was removed.]"
         case "empty":
-            yield f"[Nothing it did is on its branch {work.branch}; {'; '.join(work.notes)}.]"
+            yield f"[There are no changes on its branch {work.branch}; {'; '.join(work.notes)}.]"
         case "merged":
             yield f"[Its changes, on the branch {work.branch}, in {work.path}, are all in {work.repository}.]"
             yield from _after(work)
@@ -301,19 +301,19 @@ def _after(work: WorktreeChanges) -> Iterator[str]:
 def _merge(work: WorktreeChanges) -> Iterator[str]:
     """What a merge would give."""
     if work.blocked:
-        yield f"{work.blocked}: finish that, or give it up, before you merge."
+        yield f"{work.blocked}: finish or abort that before you merge."
         return
     committed = f"once your own changes of {', '.join(work.overlaps)} are committed" if work.overlaps else ""
     match work.merges:
         case "clean" if committed:
             yield f"It can be merged {committed}."
         case "clean":
-            yield from () if work.withdrawn else ("It can be merged as things are.",)
+            yield from () if work.withdrawn else ("It can be merged without conflicts.",)
         case "conflicts":
             merge = f"A merge {committed}" if committed else "A merge"
             yield f"{merge} would conflict in: {', '.join(work.conflicts)}."
         case _:
-            yield "Whether it can be merged could not be found out."
+            yield "GenCode could not check whether it can be merged."
 
 
 def _commands(commands: Sequence[str]) -> Iterator[str]:
@@ -323,15 +323,15 @@ def _commands(commands: Sequence[str]) -> Iterator[str]:
 
 
 def _in_copy(work: CopyChanges) -> Iterator[str]:
-    left = [f"Not handed in, {note}, in {work.path}." for note in work.left]
+    left = [f"Not copied back, {note}, in {work.path}." for note in work.left]
     match work.state:
         case "empty":
-            yield "[It changed no file that goes back.]"
+            yield "[It changed no file that is copied back.]"
             yield from left
             return
         case "no_more":
-            than = "than the task it is a fork of" if work.fork else "there"
-            yield f"[It changed nothing more {than}.]"
+            than = " beyond those of the task it is a fork of" if work.fork else ""
+            yield f"[It made no further changes{than}.]"
             yield from left
             return
         case _:
@@ -342,9 +342,9 @@ def _in_copy(work: CopyChanges) -> Iterator[str]:
     yield from listed(work.files, work.more_files)
     yield from left
     if work.state == "kept":
-        yield f"This could not be handed in, because {work.why}. It is there, in {work.path}."
+        yield f"These changes could not be copied back, because {work.why}. They are in {work.path}."
     elif not work.withdrawn:
-        yield f"To take it over, where that was not done: gen task merge {work.task}"
+        yield f"To take it over, if that was not done yet: gen task merge {work.task}"
     if work.diff:
         yield f"```diff\n{work.diff.rstrip()}\n```"
 

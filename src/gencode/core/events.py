@@ -109,7 +109,7 @@ class TranscriptCompacted(Fact, tag="TranscriptCompacted", frozen=True, omit_def
     """The transcript became shorter, since a model holds only so much; the journal keeps all of it.
 
     Of its first `upto` messages those at the places `keeps` stay as they are, and `summary` stands for the
-    others. `model` wrote it (empty: the harness), for `usage`.
+    others. `model` wrote it (empty: GenCode), for `usage`.
     """
 
     upto: int

@@ -11,7 +11,7 @@ from msgspec import UNSET, Struct, UnsetType
 from gencode.core.errors import UserMistake
 from gencode.core.messages import Usage
 from gencode.core.rules import DecidedBy
-from gencode.core.status import Status
+from gencode.core.status import Status, as_verb
 from gencode.core.task import Evidence, Task
 from gencode.core.text import code_span, disarmed, disarmed_line, quoted
 
@@ -208,7 +208,7 @@ def report_lines(outcome: Outcome, most: int, start: int = 0, *, paged: bool = F
 def how_ended(outcome: Outcome) -> str:
     """How a task ended that did not complete, and why, in one line."""
     why = why_ended(outcome).rstrip(".")
-    return f"ended as {outcome.status}{f': {why}' if why else ''}"
+    return f"{as_verb(outcome.status)}{f': {why}' if why else ''}"
 
 
 def why_ended(outcome: Outcome) -> str:

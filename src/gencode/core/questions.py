@@ -94,10 +94,10 @@ class Question(Struct, frozen=True):
     """What a person is asked: whether a call may run, or what an agent wants to know (`inquiries`).
 
     `path` are the agents from the main one down to the one that asks, `preview` shows what would change,
-    `rules` are what a yes for more than this call would allow (none: it can only stand for this call). `cwd`
-    is the folder in which the call would run, `away` says where it comes from when that is another process.
-    `waited`: somebody waited for the agent when it began to ask, so that it asks from no background. `until`
-    is the moment (in seconds since 1970) at which it is asked no more, once that is known.
+    `rules` are what an approval for more than this call would allow (none: only this call can be approved).
+    `cwd` is the folder in which the call would run, `away` says where it comes from when that is another
+    process. `waited`: somebody waited for the agent when it began to ask, so that it asks from no background.
+    `until` is the moment (in seconds since 1970) at which it is asked no more, once that is known.
     """
 
     task: str
@@ -116,7 +116,7 @@ class Question(Struct, frozen=True):
 
 
 Reach = Literal["call", "agent", "subtree", "session", "always"]
-"""What a yes stands for: this call; this agent; it and all below it; this session; every session to come."""
+"""What an approval covers: this call; this agent; it and its subagents; this session; all later sessions."""
 
 
 class Answer(Struct, frozen=True):
@@ -270,7 +270,7 @@ def check_answer(question: Question, answer: Answer) -> None:
     """UserMistake for an answer that says more than was asked."""
     reaches = reaches_of(question)
     if answer.allow and answer.reach not in reaches:
-        raise UserMistake(f"A yes to this can only stand for {', '.join(reaches)}.")
+        raise UserMistake(f"This can only be approved for: {', '.join(reaches)}.")
     if answer.network and (not answer.allow or question.call.name not in RUNS_COMMANDS):
         raise UserMistake("Only a command that may run can be given the network.")
     if answer.allow and len(answer.words) != len(question.inquiries):
@@ -282,13 +282,13 @@ def check_answer(question: Question, answer: Answer) -> None:
 def _as_many(asked: int, given: int) -> str:
     """That there are too few or too many answers in words."""
     if not asked:
-        return "A yes or a no is asked for, and no answer in words."
+        return "This question takes an approval, not an answer in words."
     words = "1 answer in words is" if asked == 1 else f"{asked} answers in words are"
     return f"{words} asked for, not {given or 'none'}; an empty one counts as no answer."
 
 
 def reaches_of(question: Question) -> tuple[Reach, ...]:
-    """What a yes may stand for."""
+    """What an approval may cover."""
     return ("call", "agent", "subtree", "session", "always") if question.rules else ("call",)
 
 

@@ -27,6 +27,22 @@ class Status(StrEnum):
         return self not in (Status.PENDING, Status.RUNNING)
 
 
+_ENDINGS: dict[str, str] = {
+    Status.COMPLETED: "has finished",
+    Status.EMPTY: "finished without an answer",
+    Status.LIMIT_REACHED: "reached a limit",
+    Status.TIMED_OUT: "timed out",
+    Status.FAILED: "failed",
+    Status.CANCELLED: "was cancelled",
+    Status.INTERRUPTED: "was interrupted",
+}
+
+
+def as_verb(status: str) -> str:
+    """The status of an ended task as the verb of a sentence."""
+    return _ENDINGS.get(status, f"ended ({status})")
+
+
 class WaitFor(StrEnum):
     """What a running task waits for; the line beside it tells the same to people, with particulars."""
 

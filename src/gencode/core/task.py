@@ -116,7 +116,7 @@ class RefusedToolCall(Struct, frozen=True, gc=False, rename="camel"):
 
 
 class Evidence(Struct, frozen=True, gc=False, rename="camel"):
-    """What the harness saw the task do."""
+    """What GenCode saw the task do."""
 
     tool_calls: int = 0
     files_read: tuple[str, ...] = ()
@@ -442,7 +442,7 @@ def _after(task: Task, event: Event, fact: AnyFact) -> Task:
             return replace(task, imported=_imported(task, cwd))
         case TaskEnded():
             if task.status.ended:
-                _impossible(event, f"the task already ended as {task.status}")
+                _impossible(event, f"the task has already ended ({task.status})")
             return _ended(task, event.at, fact)
         case ChangesMoved(change, supersedes):
             if not task.status.ended:

@@ -1,4 +1,4 @@
-"""Wakes whoever waits for something new in a store, whichever process wrote it.
+"""Notifies waiters of changes in a store, whichever process wrote them.
 
 Take the `count` before you look and wait with it afterwards; then no change between the two is missed:
 

@@ -71,13 +71,13 @@ class _HandoverPrompt(Struct, frozen=True):
 
 
 class _ResumeOrder(Struct, frozen=True):
-    """What an order says to an earlier task that goes on."""
+    """The part of an order for a task that is resumed."""
 
     handover: _HandoverPrompt = _HandoverPrompt()
 
 
 class DispatchedTask(Struct, frozen=True):
-    """A task that was given to workers. `order` is what they are told; it is gone when the task has ended.
+    """A task that was given to workers. `order` is their instruction, removed when the task has ended.
 
     `free`: nobody's lease runs. `takes` counts how often it was taken. `seen` is the task itself, of one
     that nobody has begun yet.
@@ -94,7 +94,7 @@ class DispatchedTask(Struct, frozen=True):
 
     @property
     def prompt(self) -> str:
-        """What an earlier task is told when it goes on; empty where letters say that, or nobody can tell."""
+        """The prompt with which a task is resumed; empty if it is in a message, or not known."""
         try:
             return msgspec.json.decode(self.order or b"{}", type=_ResumeOrder).handover.prompt
         except (msgspec.MsgspecError, UnicodeError, RecursionError):
@@ -102,7 +102,7 @@ class DispatchedTask(Struct, frozen=True):
 
 
 class WorkerInfo(Struct, frozen=True):
-    """A worker as the others see it; `silent` is for how many seconds nothing was heard of it."""
+    """A worker as others see it; `silent` is the number of seconds since its last heartbeat."""
 
     name: str
     agents: str
@@ -162,7 +162,7 @@ class MissingWorker(Struct, frozen=True):
 
     @property
     def why(self) -> str:
-        """Why no worker is at it, as a person is told."""
+        """Why no worker runs it, for the user."""
         match self.reason:
             case NoWorkerReason.NOT_YET:
                 return ""
@@ -188,7 +188,7 @@ class MissingWorker(Struct, frozen=True):
 
     @property
     def words(self) -> str:
-        """What is waited for, as a person is told."""
+        """What it waits for, for the user."""
         return f"a worker{self._because(self.way)}"
 
     @property
@@ -247,7 +247,7 @@ def _octets(sign: str) -> str:
 
 @runtime_checkable
 class WorkerTask(Protocol):
-    """A task that workers run, or will, as its sender knows it."""
+    """A task that workers run, or will, as its parent sees it."""
 
     async def missing_worker(self) -> MissingWorker | None:
         """What it waits for that no worker is at; None where one is, or none is needed any more."""

@@ -28,7 +28,7 @@ class EventBus:
         self._timer: asyncio.TimerHandle | None = None
 
     def listen(self, room: int = QUEUE_ROOM) -> "EventListener":
-        """A new listener; it hears everything from now on until it is closed."""
+        """A new listener; it receives every event from now on until it is closed."""
         listener = EventListener(room, self._read, self._listeners.discard)
         self._listeners.add(listener)
         return listener
@@ -79,7 +79,7 @@ class EventBus:
 
 
 class EventListener:
-    """An async iterator over events with a bounded queue. Close it, or leave its `with`, to hear no more."""
+    """An async iterator over events with a bounded queue. Close it, or leave its `with`, to unsubscribe."""
 
     def __init__(self, room: int, read: ReadEvents, leave: Callable[["EventListener"], None]) -> None:
         self._room = room
@@ -133,7 +133,7 @@ class EventListener:
                 await self._wake.wait()
 
     async def _catch_up(self) -> Event | None:
-        """With the queue heard out, read what did not fit into it; the first of it, or None."""
+        """With the queue empty, read what did not fit into it; the first of it, or None."""
         if not self._unheard:
             return None
         task, first = self._unheard.popitem()

@@ -56,33 +56,33 @@ class MissingChanges(Struct, frozen=True, omit_defaults=True):
     fact: int = 0
 
     def told(self) -> str:
-        """A note for people."""
+        """The note for the user."""
         match self.state:
             case "taken_over":
                 return (
-                    f"it began with {self.folder} as it was when it was first sent, without what it changed "
-                    "then: that was taken over, and the folder is not on the machine that woke it"
+                    f"it began with {self.folder} as it was when the task was first sent, without its "
+                    "earlier changes: those were merged, and the folder is not on the machine that resumed it"
                 )
             case "of_fork":
                 return (
                     f"it begins in a copy of {self.folder} as it was when task {self.task} was sent, without "
-                    f"what that one changed: how its files were at fact {self.fact} is not known"
+                    f"that task's changes: its files at event {self.fact} are unknown"
                 )
             case _:
-                return f"it goes on without what it changed {self._where('it')}"
+                return f"it continues without its changes {self._where('its')}"
 
     def told_agent(self) -> str:
-        """The same for the agent, where it goes on without something that is not taken over."""
+        """The same for the agent, where it continues without changes that were not merged."""
         if self.state in ("taken_over", "of_fork"):
             return ""
-        return f"You go on without what you changed {self._where('you')}."
+        return f"You continue without your changes {self._where('your')}."
 
-    def _where(self, who: str) -> str:
+    def _where(self, whose: str) -> str:
         if self.state == "on_branch":
-            return f"on {self.worker} before: that is on the branch {self.branch} of {self.top}"
+            return f"on {self.worker}: they are on the branch {self.branch} of {self.top}"
         return (
-            f"on the branch {self.branch}: the copy has what {who} changed on {self.worker}, which could not "
-            f"be put on a branch: {self.why}"
+            f"on the branch {self.branch}: the copy has {whose} changes on {self.worker}, which could not be "
+            f"put on a branch: {self.why}"
         )
 
 
@@ -119,7 +119,7 @@ class FolderSnapshot(Struct, frozen=True, omit_defaults=True):
 
 
 class ReturnedChanges(Struct, frozen=True, omit_defaults=True):
-    """What a task changed elsewhere: the commit that holds it above the tip of its parcel.
+    """What a task changed on another machine, as a commit on top of the tip of its snapshot.
 
     `head` is the commit that its agent was at in the end, if that was one of its own. Where its work could
     not be handed in, `kept` is the folder of the worker that has it, and `why` the reason. `left` are files
@@ -140,7 +140,7 @@ class ReturnedChanges(Struct, frozen=True, omit_defaults=True):
 
     @property
     def nothing(self) -> bool:
-        """Whether only its folder is told, because it changed nothing."""
+        """Whether it has only the folder, because the task changed nothing."""
         return self.commit == self.parcel.tip
 
 
@@ -185,26 +185,26 @@ class SnapshotStore(Protocol):
 
 
 def checked(parcel: FolderSnapshot) -> FolderSnapshot:
-    """A parcel in which every word is what it should be, or Unfit."""
+    """The snapshot, with every field checked; InvalidSnapshot if one is not valid."""
     named = [each for each in (parcel.head, parcel.start, parcel.start_head) if each]
     commits = [parcel.tip, *parcel.known, *named]
     if not all(_COMMIT.fullmatch(each) for each in commits) or len({len(each) for each in commits}) > 1:
-        raise InvalidSnapshot("its folder is named by something that is no commit")
+        raise InvalidSnapshot("its folder is named by something that is not a commit")
     if not _KEY.fullmatch(parcel.key) or not all(_PACK.fullmatch(each) for each in parcel.packs):
-        raise InvalidSnapshot("its folder is named by something that is no repository")
+        raise InvalidSnapshot("its folder is named by something that is not a repository")
     if len(parcel.known) > MOST_COMMITS or len(parcel.packs) > MOST_COMMITS:
-        raise InvalidSnapshot("its folder is told in more pieces than anybody sends")
+        raise InvalidSnapshot("its folder comes in more parts than allowed")
     if parcel.remote and safe_remote(parcel.remote) != parcel.remote:
-        raise InvalidSnapshot(f"its folder is at an address that is not taken: {parcel.remote[:200]!r}")
+        raise InvalidSnapshot(f"its folder has a remote address that is not allowed: {parcel.remote[:200]!r}")
     if parcel.branch and not _BRANCH.fullmatch(parcel.branch):
-        raise InvalidSnapshot(f"its folder is on a branch that cannot be: {parcel.branch[:200]!r}")
+        raise InvalidSnapshot(f"its folder is on a branch that is not valid: {parcel.branch[:200]!r}")
     if parcel.home and not _is_place(parcel.home):
-        raise InvalidSnapshot(f"its user lives where nobody can: {parcel.home[:200]!r}")
+        raise InvalidSnapshot(f"its folder has a home that is not a valid path: {parcel.home[:200]!r}")
     places = [place for each in parcel.earlier for place in (each.folder, each.home or "/")]
     if len(parcel.earlier) > MOST_ORIGINALS or not all(map(_is_place, places)):
-        raise InvalidSnapshot("its folder is said to be a copy of what cannot be")
+        raise InvalidSnapshot("its folder is a copy of something that is not a valid path")
     if not parcel.start_left.isprintable() or len(parcel.start_left) > _LONGEST_LIST:
-        raise InvalidSnapshot("files of its folder have names that cannot be told")
+        raise InvalidSnapshot("its folder has a list of missing files that is not valid")
     return replace(parcel, below=_checked_below(parcel.below))
 
 
@@ -216,7 +216,7 @@ def _checked_below(below: str) -> str:
     path = PurePosixPath(below)
     parts = {part.casefold() for part in path.parts}
     if path.is_absolute() or parts & {"..", ".git"} or not below.isprintable() or len(below) > 4_096:
-        raise InvalidSnapshot(f"its folder lies where none may be: {below[:200]!r}")
+        raise InvalidSnapshot(f"its folder has a path that is not allowed: {below[:200]!r}")
     return str(path)
 
 

@@ -80,12 +80,12 @@ class TaskSignal(IntEnum):
 
     @property
     def once(self) -> bool:
-        """Whether it is told once, and not as long as the task is there."""
+        """Whether it is delivered once, and not for as long as the task exists."""
         return self in (TaskSignal.INTERRUPT, TaskSignal.BUDGET)
 
 
 class PostedMessage(Struct, frozen=True):
-    """Something said to a task while it works; `number` counts the letters to it, from 1."""
+    """A message to a task while it works; `number` counts its messages, from 1."""
 
     task: str
     number: int
@@ -95,7 +95,7 @@ class PostedMessage(Struct, frozen=True):
 
     @property
     def message(self) -> UserMessage:
-        """What the task hears; version 0.1 may have left letters that say where it works."""
+        """The message as the task reads it; version 0.1 may have left messages that say where it works."""
         return translated_message(UserMessage(self.text, self.sender, mail=self.number))
 
 
@@ -147,22 +147,22 @@ class Journal(Protocol):
         ...
 
     async def send_signal(self, task: str, signal: TaskSignal) -> bool:
-        """Ask something of whoever holds the lease of a task; False when nobody does.
+        """Send a signal to the process that holds the lease of a task; False when none does.
 
-        The last wish counts, but a stop is never taken back.
+        The last signal applies, but a stop is never taken back.
         """
         ...
 
     async def signals(self, owner: str) -> list[tuple[str, TaskSignal]]:
-        """What somebody asked of the tasks of `owner`."""
+        """The signals to the tasks of `owner`."""
         ...
 
     async def post(self, task: str, text: str, sender: str) -> int:
-        """Leave a letter for a task, whoever runs it; its number. UserMistake when there is no such task."""
+        """Post a message for a task, whoever runs it; its number. UserMistake when there is no such task."""
         ...
 
     async def posted_messages(self, owner: str) -> list[PostedMessage]:
-        """The letters to the tasks of `owner` that these have not taken yet, in order."""
+        """The messages to the tasks of `owner` that these have not read yet, in order."""
         ...
 
 
@@ -170,11 +170,11 @@ class JournalReader(Protocol):
     """Where facts are read."""
 
     async def task(self, task: str) -> Task | None:
-        """The fold of a task's facts."""
+        """The state of a task, replayed from its events."""
         ...
 
     async def tasks(self, query: TaskQuery) -> list[Task]:
-        """The folds of all tasks that match, oldest first."""
+        """The states of all tasks that match, oldest first."""
         ...
 
     async def ids(self, beginning: str) -> list[str]:
@@ -190,7 +190,7 @@ class JournalReader(Protocol):
         ...
 
     async def unread_messages(self, task: str) -> list[PostedMessage]:
-        """The letters that a task has not taken yet, in order."""
+        """The messages that a task has not read yet, in order."""
         ...
 
     async def adopt(self, events: Sequence[Event]) -> None:
@@ -198,7 +198,7 @@ class JournalReader(Protocol):
         ...
 
     async def delete(self, task: str) -> list[str]:
-        """Delete a task with everything below it, all or nothing; the ids that are gone.
+        """Delete a task with its whole subtree, all or nothing; the ids that are gone.
 
         UserMistake while anything of it is being worked on.
         """
@@ -235,7 +235,7 @@ class Store(Journal, JournalReader, Protocol):
 
     @property
     def changes(self) -> "ChangeNotifier":
-        """Wakes whoever waits for something new, whichever process writes it."""
+        """Notifies waiters of changes, whichever process writes them."""
         ...
 
     async def close(self) -> None:

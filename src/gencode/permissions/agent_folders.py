@@ -37,7 +37,7 @@ AGENT_FOLDERS: dict[str, tuple[str, ...]] = {
     "rovodev": (".rovodev/subagents",),
     "pi": (".pi/agents",),
 }
-"""Where a project brings agents, by the dialect they are written in."""
+"""Where a project has agents, by the dialect they are written in."""
 ONE_NAME = "SUBAGENT.md"
 """What every agent of the dialect task-types is called, one folder down."""
 CONFIGS = ("opencode.json", "opencode.jsonc", ".opencode/opencode.json", ".opencode/opencode.jsonc")
@@ -87,7 +87,7 @@ SKILL_FOLDERS = (".gen/skills", ".claude/skills", ".agents/skills")
 USER_PLACES: tuple[str, ...] = tuple(
     dict.fromkeys((*(folder for _, folder in USER_FOLDERS), *USER_CONFIGS, *SKILL_FOLDERS))
 )
-"""Below the user's home: everything that counts as the user's own without trust, and may start programs."""
+"""Below the user's home: everything that is the user's own and needs no trust, and may start programs."""
 WORKTREES = "worktrees"
 """The one part of GenCode's own per-user folder in which agents work: their copies of repositories."""
 

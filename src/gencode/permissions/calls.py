@@ -73,7 +73,7 @@ def is_mcp(call: CallFacts) -> bool:
 
 
 def agent_of(tool: str, arguments: dict[str, Any]) -> str:
-    """The name of the agent that a spawning call would send."""
+    """The name of the agent that a spawning call would start."""
     if tool == "Task":
         return _text(arguments.get("subagent_type"))
     if tool == "spawn_subagent":
@@ -114,12 +114,12 @@ def approval_for(call: CallFacts) -> Approval | None:
 
 
 def grant_approval(caller: str, agent: str, mode: Mode) -> Approval:
-    """What an approval of a wider mode stands for: this agent in this mode, sent by this one task."""
+    """The approval of a wider mode: for this agent in this mode, started by this one task."""
     return Approval("grant", agent_key(agent), caller, mode)
 
 
 def wider_words(call: CallFacts) -> str:
-    """What an agent with a wider mode may do once a person said yes; empty when its mode is not wider."""
+    """What an agent with a wider mode may do once the user approves; empty when its mode is not wider."""
     if call.widens is None:
         return ""
     then = _MAY_THEN.get(call.widens, "do more than its parent")

@@ -20,7 +20,7 @@ _LIFTABLE = (Mode.DEFAULT, Mode.ACCEPT_EDITS)
 
 
 class Root:
-    """The policy of a session, held in one place so that everybody below it sees a change at once."""
+    """The policy of a session, held in one place so that all its subagents see a change at once."""
 
     __slots__ = ("policy",)
 
@@ -68,31 +68,31 @@ class Chain(Sequence[Policy]):
 
     @property
     def now(self) -> tuple[Policy, ...]:
-        """The policies as they count at this moment, with every grant."""
+        """The policies in force at this moment, with every grant."""
         if self._seen is not self._root.policy:
             self._look()
         return self._counted
 
     @property
     def bare(self) -> tuple[Policy, ...]:
-        """The policies as they are written, as if nobody had granted anything."""
+        """The policies as they are written, without grants."""
         if self._seen is not self._root.policy:
             self._look()
         return self._bare
 
     @property
     def mode(self) -> Mode:
-        """The narrowest mode of the chain: what the agent can count on."""
+        """The narrowest mode of the chain: what the agent can rely on."""
         return min((policy.mode for policy in self.now), key=_WIDTH.__getitem__)
 
     def below(self, link: ChainLink) -> "Chain":
-        """The chain over an agent that is sent from here."""
+        """The chain over an agent that is started from here."""
         return Chain(self._root, (*self._links, link))
 
     def grant_for(self, mode: Mode | None) -> Mode | None:
-        """The mode that only a person can give an agent of this mode when it is sent from here.
+        """The mode that only a person can give an agent of this mode when it is started from here.
 
-        None if its mode is no wider than its sender's, or if no grant could lift the sender's.
+        None if its mode is no wider than its parent's, or if no grant could widen the parent's.
         """
         return grant_for(self.now[-1], mode)
 
@@ -127,7 +127,7 @@ class Chain(Sequence[Policy]):
 def rebuilt(
     policies: Sequence[Policy], grant: Mode | None, root: Root | None = None, *, follows: bool = False
 ) -> Chain:
-    """The chain over a task that its journal tells of: the policies as they were written, and its grant.
+    """The chain over a task from its journal: the policies as they were written, and its grant.
 
     Another `root` takes the place of the stored one; `follows` says that the agent's file has no mode, so
     that it then takes the mode of whoever is above it, as it did before.
@@ -142,7 +142,7 @@ def rebuilt(
 
 
 def narrowed(stored: Policy, today: Policy) -> Policy:
-    """A policy as it was written, together with what another one asks about or refuses."""
+    """A policy as it was written, together with the ask and deny rules of another one."""
     strict = (rule for rule in today.rules if rule.action is not Action.ALLOW)
     return replace(stored, rules=merge(stored.rules, strict))
 
@@ -153,7 +153,7 @@ def narrower(first: Mode, second: Mode) -> Mode:
 
 
 def grant_for(sender: Policy, mode: Mode | None) -> Mode | None:
-    """The mode of an agent, if it is wider than its sender's and a person could grant it."""
+    """The mode of an agent, if it is wider than its parent's and a person could grant it."""
     if mode is None or sender.mode not in _LIFTABLE:
         return None
     return mode if _WIDTH[mode] > _WIDTH[sender.mode] else None

@@ -1,6 +1,6 @@
 """The entry point of permissions: decides about one call under a whole chain of policies.
 
-Each policy decides alone and the strictest wins; whatever is still `ask` when nobody can be asked is `deny`.
+Each policy decides alone and the strictest wins; an `ask` that nobody can approve becomes `deny`.
 Paths go through `paths`, commands through `bash`, every other tool through `table`. A call that fetches is
 also denied by every policy when the text of its URL already is; its addresses are judged when it connects.
 """
@@ -50,13 +50,13 @@ def decide(call: CallFacts, chain: Sequence[Policy]) -> Decision:
 
 
 def _nobody(call: CallFacts, chain: Sequence[Policy]) -> bool:
-    """Whether there is no person to be asked."""
+    """Whether nobody can approve a call."""
     unattended = any(policy.mode is Mode.UNATTENDED for policy in granted(chain, call.grant))
     return unattended or call.background or not call.answerable
 
 
 def decide_each(call: CallFacts, chain: Sequence[Policy]) -> list[Decision]:
-    """What every policy of the chain says on its own, before anybody is looked for who could be asked."""
+    """The decision of every policy of the chain on its own, before it matters whether anybody can approve."""
     call = _canonical(call)
     nobody = call.background or not call.answerable
     paths = paths_of(call) if call.tool in PATH_TOOLS else ()
@@ -77,9 +77,9 @@ def check_tool(name: str, also: Collection[str] = ()) -> None:
 
 
 def granted(chain: Sequence[Policy], mode: Mode | None) -> Sequence[Policy]:
-    """A chain as it counts after a person granted its last policy `mode`.
+    """The chain in force after a person granted its last policy `mode`.
 
-    The ancestors in default or acceptEdits count with that mode; plan, unattended and every rule stay.
+    The ancestors in default or acceptEdits get that mode; plan, unattended and every rule stay.
     Whoever builds the chains of a granted child's own children starts from this one, not from the bare one.
     """
     if mode is None:

@@ -16,7 +16,7 @@ _NO_RULE_FOR_PATH = "no rule allows this, because none can name this path exactl
 
 
 class PolicyStep(Struct, frozen=True):
-    """What one policy says on its own."""
+    """The decision of one policy on its own."""
 
     policy: str
     mode: Mode

@@ -39,7 +39,7 @@ class Grants:
         self._heard: dict[object, Callable[[], None]] = {}
 
     def listen(self, who: object, heard: Callable[[], None] | None) -> None:
-        """Call `heard` whenever a rule is granted in this process; None ends that."""
+        """Call a listener whenever a rule is granted in this process; None removes it."""
         if heard is None:
             self._top()._heard.pop(who, None)
         else:

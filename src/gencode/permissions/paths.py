@@ -254,7 +254,7 @@ def _decide(tool: str, path: Resolved, policy: Policy, places: Places, rules: _P
         return verdict.of(Action.ALLOW, "reading inside the workspace is allowed")
     if policy.mode is Mode.ACCEPT_EDITS:
         return verdict.of(Action.ALLOW, "the mode acceptEdits allows edits inside the workspace")
-    return verdict.asked("edits need approval in this mode", or_accept_edits=True)
+    return verdict.asked(f"edits need approval in {policy.mode} mode", or_accept_edits=True)
 
 
 class _Verdict(NamedTuple):

@@ -104,7 +104,7 @@ def is_users(folder: Path, home: Path) -> bool:
 
 
 def project_settings(folder: Path) -> bytes:
-    """The beginning of the settings a project brings, trusted or not; nothing when there are none.
+    """The beginning of the settings of a project, trusted or not; nothing when there are none.
 
     They may hold rules that narrow, so what cannot be read is an error and not passed over. Whoever asks sees
     by one more byte than `LARGEST_SETTINGS` that there is too much.

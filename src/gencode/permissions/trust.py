@@ -85,7 +85,7 @@ class _TrustFile(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def standing(folder: Path, home: Path) -> FolderTrust:
-    """How a folder stands now. Everything it brings is read here once, and not again when it is used."""
+    """Whether a folder is trusted now. What applies in it is read here once, not again when it is used."""
     brought = read_project(folder, home)
     if not brought.anything:
         return FolderTrust(folder, "nothing")

@@ -99,7 +99,7 @@ class Target(Struct, frozen=True):
 
 
 class Hop(Struct, frozen=True):
-    """One step of a fetch: what is asked for, and the only addresses a connection may go to."""
+    """One step of a fetch: the URL requested, and the only addresses a connection may go to."""
 
     target: Target
     addresses: tuple[str, ...]

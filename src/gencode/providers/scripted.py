@@ -3,7 +3,7 @@
 {"agents": {"main": [turn, …], "Explore": [turn, …], "*": [turn, …]}}, a turn being
 {"text": "…", "calls": [{"name": "Task", "input": {…}}], "delay_ms": 0, "error": "rate_limit"}.
 It keeps no state: the place in an agent's list is the number of replies in its transcript. Summaries of long
-conversations are the first turn of "summary"; without that list the harness writes them.
+conversations are the first turn of "summary"; without that list GenCode writes them.
 """
 
 import asyncio

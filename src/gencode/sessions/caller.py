@@ -127,7 +127,8 @@ class Caller(Struct, frozen=True, eq=False, kw_only=True):
         own = self.chain[-1].mode
         text = (
             f"This agent's mode {own} is limited by {ceiling.owner}, which runs in mode {ceiling.mode}: "
-            "nobody granted more. What that mode would ask about or refuse is asked about or refused here."
+            "nobody granted more. Calls that need approval or are refused in that mode are treated the same "
+            "here."
         )
         return [*clone, UserMessage(text, sender="system")]
 

@@ -170,7 +170,7 @@ class TaskControl:
         """Send a task that somebody waits for to the background; UserMistake when nobody lets go of it."""
         found = await self._watch.task(task)
         if found.status.ended:
-            raise Conflict(f"Task {task} has already ended as {found.status}.")
+            raise Conflict(f"Task {task} has already ended ({found.status}).")
         if found.conversation:
             raise UserMistake(f"{task} is a conversation; only subagents can run in the background.")
         if found.terms.background or not await self._store.send_signal(task, TaskSignal.BACKGROUND):

@@ -136,7 +136,7 @@ class AgentDelegate:
     async def look(self, task: str, seconds: float) -> Outcome:
         """The outcome of a task, after at most so many seconds of waiting for its end.
 
-        What it says meanwhile, a question say, ends the wait: it is heard before the next reply.
+        What it says meanwhile, a question say, ends the wait: it is read before the next reply.
         """
         name = _id(task)
         if seconds > 0:

@@ -9,7 +9,7 @@ from gencode.agent.ports import StartedTask
 from gencode.agent.run_setup import LoopResult, RunSetup
 from gencode.core.messages import AssistantMessage, Message, ToolMessage, UserMessage, is_summed_up
 from gencode.core.spec import Workspace
-from gencode.core.status import Status
+from gencode.core.status import Status, as_verb
 from gencode.core.task import Task
 from gencode.core.text import one_line
 
@@ -51,7 +51,7 @@ def children_warnings(sent: Sequence[StartedTask]) -> list[str]:
         elif child.status is not Status.COMPLETED:
             error = child.error or ("the model said nothing" if child.status is Status.EMPTY else "")
             why = f": {error.rstrip('.')}" if error else ""
-            found.append(f"the task {child.task} of {child.agent} ended as {child.status}{why}")
+            found.append(f"the task {child.task} of {child.agent} {as_verb(child.status)}{why}")
     rest = len(found) - MOST_CHILDREN
     return (
         [*found[:MOST_CHILDREN], f"and {rest} more task{'' if rest == 1 else 's'} did not end well"]

@@ -304,7 +304,7 @@ def _elsewhere(task: Task, verb: str, *, far: bool) -> str:
 
 
 def _chain(task: Task | TaskCreated, spec: AgentSpec, today: Chain, root: Root | None) -> Chain:
-    """The policies as they were written, together with what is asked about or refused today."""
+    """The policies as they were written, together with the ask and deny rules of today."""
     created = task.created if isinstance(task, Task) else task
     foreign = isinstance(task, Task) and task.imported
     if foreign or len(created.policies) < 2:

@@ -23,7 +23,7 @@ from gencode.core.ids import moment, stamp
 from gencode.core.outcome import Outcome
 from gencode.core.rules import Action, Mode, Policy, Rule, RuleSource, merge
 from gencode.core.spec import TaskRequest
-from gencode.core.status import Status
+from gencode.core.status import Status, as_verb
 from gencode.core.text import clip
 from gencode.journal.owner import new_owner, owner_state
 from gencode.journal.store import Store
@@ -290,7 +290,7 @@ def _lasts(rule: Rule, allowed_now: set[tuple[str, str]]) -> bool:
 
 
 def _ended(status: str) -> str:
-    return {Status.COMPLETED: "has finished", "told": "was delivered"}.get(status, f"ended as {status}")
+    return "was delivered" if status == "told" else as_verb(status)
 
 
 def _named(job: ScheduledJob) -> str:

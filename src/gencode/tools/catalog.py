@@ -1,4 +1,4 @@
-"""The catalog of tools: the default ones, those that an agent has to name, and those of installed packages.
+"""The catalog of tools: default ones, those that an agent file has to name, and those of installed packages.
 
 No module of a tool that has to be named is loaded before an agent names it. Other packages bring tools
 through the entry points of the group `gencode.tools`, each of which leads to one tool or several. They are

@@ -26,7 +26,7 @@ async def JSON_PARSE(
     text: Annotated[Text, Param("The JSON text", also=("json", "input"))],
     pointer: Annotated[str, "Only this part of it, as a JSON pointer such as /items/0/name"] = "",
 ) -> str:
-    """Check a JSON text and lay it out, or one part of it. What is wrong is told by line and column."""
+    """Check a JSON text and lay it out, or one part of it. Errors are reported by line and column."""
     return _written(_part(_read(text), pointer), 2)
 
 

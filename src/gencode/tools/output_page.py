@@ -1,4 +1,4 @@
-"""Pagination of long tool output: one page, and a last line that tells how to get the next."""
+"""Pagination of long tool output: one page, and a last line that says how to get the next."""
 
 from gencode.core.text import CLIP
 

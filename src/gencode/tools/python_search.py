@@ -106,7 +106,7 @@ class UnknownType(Exception):
 
 @dataclass(slots=True)
 class _OpenFolder:
-    """An open folder of the walk and the rules it brought."""
+    """An open folder of the walk and the ignore rules in it."""
 
     path: str
     entries: Iterator["os.DirEntry[str]"]

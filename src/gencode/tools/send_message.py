@@ -13,8 +13,8 @@ async def SEND_MESSAGE(
     task_id: Annotated[str, "The id that Task gave, or that a message named"],
     message: Annotated[str, "What it should know, do differently or do next"],
 ) -> ToolOutput:
-    """Send a message to an agent you started or were told of. A running one gets it before its next reply; a
-    finished one resumes in the background, and its parent gets its result."""
+    """Send a message to an agent that you started or that a message named. A running one gets it before
+    its next reply; a finished one resumes in the background, and its parent gets its result."""
     if ctx.delegate is None:
         raise ToolError("There is no agent to send a message to.")
     if not message.strip():

@@ -71,7 +71,7 @@ def skill_tool(skills: Callable[[], SkillSource], *, delegates: bool) -> Tool:
 
 
 def as_task_call(call: ToolCall, skills: Callable[[], SkillSource]) -> ToolCall | None:
-    """The call of Task that a call of Skill amounts to, for the gate; None when it sends nobody."""
+    """The call of Task that a call of Skill amounts to, for the gate; None when it starts no agent."""
     name = call.input.get("skill")
     if not isinstance(name, str) or same_name(call.name) != same_name(NAME):
         return None

@@ -160,7 +160,7 @@ def test_an_interrupt_stops_what_runs_and_says_so(tmp_path: Path) -> None:
     code, err = ended(process, signal.SIGINT)
     (left,) = jobs(tmp_path)
     assert (code, left["lastStatus"], left["running"]) == (130, "cancelled", False)
-    assert "ended as cancelled" in err and "Traceback" not in err
+    assert "was cancelled" in err and "Traceback" not in err
 
 
 def test_missed_runs_are_told_once_when_somebody_is_there_again(tmp_path: Path) -> None:

@@ -64,7 +64,7 @@ def test_a_person_reads_why_and_what_would_allow_it(tmp_path: Path) -> None:
     assert ended.code == 0
     lines = ended.out.splitlines()
     assert lines[0] == 'ask: Write {"file_path": "a.txt"}'
-    assert "  why            Write of 'a.txt': edits need approval in this mode." in lines
+    assert "  why            Write of 'a.txt': edits need approval in default mode." in lines
     assert any(line.startswith("  to allow this  --permission-mode acceptEdits, or") for line in lines)
     assert lines[-1].split()[:3] == ["session", "default", "ask"]
 

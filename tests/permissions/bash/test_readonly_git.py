@@ -263,7 +263,7 @@ def test_every_long_option_is_taken_exactly_as_it_is_spelled(name: str) -> None:
     [
         ("diff --output=x", "git diff --output=x is not among the options that only read"),
         ("-c a=b status", "git -c is not among the options that only read"),
-        ("commit", "git commit is not in the read-only set"),
+        ("commit", "git commit may change files"),
         ("branch wip", "git branch wip may make a branch"),
         ("describe --dirty", "git describe --dirty rewrites the index"),
         ("shortlog --author -- x", "git shortlog --author takes -- for its value"),

@@ -61,11 +61,11 @@ async def test_a_copy_that_stays_as_it_was_is_removed_and_nothing_goes_back(
 @pytest.mark.parametrize(
     ("words", "why"),
     [
-        ({"start": "--output=x"}, "no commit"),
+        ({"start": "--output=x"}, "not a commit"),
         ({"start": "1" * 40}, "not all there"),
         ({"start_head": "1" * 40}, "at a commit that it was not at"),
         ({"packs": ("s" + "2" * 40,), "start": "1" * 40}, "not in the database"),
-        ({"start_left": "a\x1b[31m"}, "cannot be told"),
+        ({"start_left": "a\x1b[31m"}, "missing files that is not valid"),
     ],
 )
 async def test_work_that_is_not_what_it_says_is_not_begun_with(

@@ -50,9 +50,9 @@ async def test_what_is_not_in_the_worktree_is_put_on_a_branch_and_told(
     ground, tree = await worked(tmp_path, office, new)
     own, kept = commit(tree.path, new_txt="here\n"), f"{BRANCH}-{office.back[TASK][0].commit[:8]}"
     missing = MissingChanges("on_branch", worker="far", branch=kept, top=str(tree.repository))
-    before = f"changed on far before: that is on the branch {kept} of {tree.repository}"
-    assert missing.told() == f"it goes on without what it {before}"
-    assert missing.told_agent() == f"You go on without what you {before}."
+    before = f"changes on far: they are on the branch {kept} of {tree.repository}"
+    assert missing.told() == f"it continues without its {before}"
+    assert missing.told_agent() == f"You continue without your {before}."
     for _ in range(2):  # whoever sends it may have to try again
         assert await asided(ground, tree, office) == (True, missing)
     parcel = await packed(tree.repository, tree, office)
@@ -87,9 +87,7 @@ async def test_what_cannot_be_put_on_a_branch_is_gone_on_from_and_told(
     goes, missing = await asided(broken, tree, office)
     assert missing is not None
     assert (goes, missing.state, missing.branch, missing.worker) == (False, "in_worktree", BRANCH, "far")
-    first = (
-        f"You go on without what you changed on the branch {BRANCH}: the copy has what you changed on far, "
-    )
+    first = f"You continue without your changes on the branch {BRANCH}: the copy has your changes on far, "
     assert missing.told_agent().startswith(f"{first}which could not be put on a branch: ")
 
 

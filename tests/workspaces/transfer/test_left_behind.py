@@ -42,9 +42,9 @@ async def test_a_repository_that_was_made_inside_is_told_not_to_be_handed_in(
         commit(made.workspace.cwd / "inner", x_txt="x\n")
         (made.workspace.cwd / "y.txt").write_text("y\n")
         ending = await made.summary()
-    [line] = [line for line in said(ending).splitlines() if line.startswith("Not handed in")]
+    [line] = [line for line in said(ending).splitlines() if line.startswith("Not copied back")]
     stays = "repositories made inside stay in the copy only: "
-    assert line.startswith(f"Not handed in, {stays}") and line.endswith(f", in {made.path}.")
+    assert line.startswith(f"Not copied back, {stays}") and line.endswith(f", in {made.path}.")
     assert "inner" in line and "added y.txt +1 -0" in said(ending)
     assert (made.workspace.cwd / "inner" / "x.txt").exists()
 

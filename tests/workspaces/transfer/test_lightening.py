@@ -98,7 +98,7 @@ async def test_the_result_names_what_stayed_and_where_and_who_goes_on_elsewhere_
     ending = await made.summary()
     await made.leave(tmp_path / "home")
     stays = "too large to send with the rest, in the copy only: big.bin"
-    assert f"\nNot handed in, {stays}, in {made.path}.\n" in said(ending)
+    assert f"\nNot copied back, {stays}, in {made.path}.\n" in said(ending)
     assert (f"a copy of {repo} on far" in said(ending), ending.notes) == (True, (stays,))
     again = await CopiedTaskFolder.prepare(guest, office, tmp_path / "other", "near")
     assert sorted(each.name for each in again.workspace.cwd.iterdir()) == [".git", "a.txt", "old.bin"]
@@ -111,7 +111,7 @@ async def test_the_result_names_what_stayed_and_where_and_who_goes_on_elsewhere_
     (same.workspace.cwd / "b.txt").write_text("b\n")
     ending = await same.summary()
     await same.leave(tmp_path / "home")
-    assert f"\nNot handed in, {stays}, in {made.path}.\n" in said(ending)
+    assert f"\nNot copied back, {stays}, in {made.path}.\n" in said(ending)
     assert (office.back[TASK][0].files, office.back[TASK][0].left) == (2, "big.bin")
 
 

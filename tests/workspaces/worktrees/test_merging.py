@@ -15,7 +15,7 @@ from gencode.workspaces.worktrees.agent_work import WorktreeResult, commit_work
 from gencode.workspaces.worktrees.create import create_from, find_source
 from gencode.workspaces.worktrees.worktree import Worktree
 
-CLEAN = "It can be merged as things are."
+CLEAN = "It can be merged without conflicts."
 
 pytestmark = pytest.mark.needs("git")
 
@@ -60,7 +60,7 @@ async def test_a_checkout_in_the_middle_of_something_has_to_end_that_first(
     done = await commit_work(made)
     words = said(made, done)
     assert (done.merges, merges(repo, done)) == ("unknown", 128)
-    assert f"{repo} {state}: finish that, or give it up, before you merge." in words
+    assert f"{repo} {state}: finish or abort that before you merge." in words
     assert CLEAN not in words
     git(repo, *(("reset", "--hard") if verb == "stash" else (verb, "--abort")))
     done = await commit_work(made)

@@ -217,7 +217,7 @@ async def test_what_could_be_missed_is_kept(tmp_path: Path, deed: Callable[[Work
     done = await commit_work(made)
     assert done == WorktreeResult(True, made.base, merges="clean", notes=(reason, f"it is kept: {made.path}"))
     assert told(worktree_changes(made, done)).splitlines() == [
-        f"[Nothing it did is on its branch {made.branch}; {reason}; it is kept: {made.path}.]"
+        f"[There are no changes on its branch {made.branch}; {reason}; it is kept: {made.path}.]"
     ]
     assert made.path.exists()
     assert "gencode/one" in branches(repo)

@@ -50,7 +50,7 @@ def _role(content: bytes, path: PurePath) -> tuple[str, dict[str, Any]]:
 
 
 def prepare(parsed: ParsedFile) -> ParsedFile:
-    """What the role is told stands in a field."""
+    """The prompt of the role is in a field."""
     told = parsed.fields.get("developer_instructions")
     rest = {name: value for name, value in parsed.fields.items() if name != "developer_instructions"}
     if isinstance(rest.get("tools"), dict):  # switches of features, and no list

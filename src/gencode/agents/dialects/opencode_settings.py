@@ -1,4 +1,4 @@
-"""opencode's settings: JSON with comments that may hold agents, and permissions that count for them all."""
+"""opencode's settings: JSON with comments that may hold agents, and permissions that apply to them all."""
 
 import re
 from pathlib import PurePath
@@ -61,7 +61,7 @@ class _IncludedTexts:
         self._left = LARGEST_INCLUDED
 
     def filled(self, prompt: str) -> str:
-        """A prompt with the texts that it names; its agent has to read those that cannot be had."""
+        """A prompt with the texts that it names; the agent has to read those that are not available here."""
         return FILE_INSIDE.sub(self._text, prompt)
 
     def _text(self, found: re.Match[str]) -> str:

@@ -34,7 +34,7 @@ def next_mode(mode: Mode) -> Mode:
 def status_page(outcome: Outcome, place: int = 0) -> str:
     """How one agent stands, and what it has found."""
     took = "" if outcome.duration_ms is None else f" in {seconds(outcome.duration_ms / 1000)}"
-    line = f", {place}. in line" if place else ""
+    line = f", position {place} in the queue" if place else ""
     lines = [
         f"{visible_line(outcome.agent)} {outcome.agent_id}: {outcome.status}{line} after "
         f"{turns(outcome.turns)}{took}",

@@ -71,12 +71,12 @@ async def _nothing(gen: GenCode, task: Task, told: ReturnedChanges | None) -> st
     """Why there is nothing to take over, and where the work is that never came."""
     if told is not None and told.kept:
         return (
-            f"What task {task.id} changed could not be handed in, because {told.why}. It is on the worker "
+            f"What task {task.id} changed could not be copied back, because {told.why}. It is on the worker "
             f"{told.worker}, in {told.kept}."
         )
     copies = told_copies(whole_transcript(await gen.history.events(task.id))) if told is None else []
     if copies:
-        when = "has not been handed in yet" if not task.status.ended else "was not handed in"
+        when = "has not been copied back yet" if not task.status.ended else "was not copied back"
         return (
             f"What task {task.id} changed {when}. It worked in the copy {copies[-1]}; if that worker died, "
             "what was done is still there, and gen doctor lists it there."

@@ -101,7 +101,7 @@ class Call(Struct, frozen=True):
 
 
 class Remark(Struct, frozen=True):
-    """What the harness says about the run itself."""
+    """What GenCode says about the run itself."""
 
     text: str
     bad: bool = False

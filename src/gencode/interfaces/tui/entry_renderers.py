@@ -86,7 +86,7 @@ def _shortened(text: str) -> tuple[str, str]:
 
 
 def full_message(entry: IncomingMessage, names: dict[str, str]) -> RenderableType:
-    """All of what the harness or another agent said."""
+    """The full text of a message from GenCode or another agent."""
     sender = _SENDERS.get(entry.sender) or names.get(entry.sender, entry.sender)
     return Group(
         Text(f"⋮ {visible_line(sender, 40)}:", "system"),

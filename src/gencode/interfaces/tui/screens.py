@@ -190,7 +190,7 @@ class TranscriptScreen(ErrorBoundary, Screen[None]):
         raise NotImplementedError
 
     def focus_text(self) -> Text | None:
-        """What has the keys, when it is not the text."""
+        """What has the keyboard focus, if not the input."""
         if not self.transcript_view.has_focus:
             return None
         line = Text("[transcript] ", "you")
@@ -232,7 +232,7 @@ class TranscriptScreen(ErrorBoundary, Screen[None]):
         self.host.submit(event.text, self.task_id)
 
     def on_descendant_focus(self) -> None:
-        """The line below says what has the keys."""
+        """The line below says what has the keyboard focus."""
         self.dirty = True
 
     on_screen_suspend = on_screen_resume = on_descendant_focus

@@ -44,7 +44,7 @@ def looked_at(part: Part) -> tuple[ShellWord, ...]:
 
 
 class GuardResult(NamedTuple):
-    """What guards say about a part: why it is asked although a rule may allow it.
+    """Why a part needs approval although a rule may allow it.
 
     `text` holds all words that may name files, and the folders they may be in, in small letters. A path rule
     whose needle is not in it cannot match, unless it is `doubtful` which paths the words name.

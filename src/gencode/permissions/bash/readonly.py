@@ -65,7 +65,7 @@ def _judge(words: _Words, *, behind_xargs: bool) -> None:
         return
     condition = _CONDITIONS.get(name)
     if condition is None:
-        raise NotReadOnly(f"{name} is not in the read-only set")
+        raise NotReadOnly(f"{name} may change files")
     if behind_xargs:
         raise NotReadOnly(f"xargs can give {name} options that do more than read")
     condition(words[1:])
@@ -281,7 +281,7 @@ def _git(words: _Words) -> None:
     elif name.startswith("-"):
         raise unlisted("git", name)
     else:
-        raise NotReadOnly(f"git {name} is not in the read-only set")
+        raise NotReadOnly(f"git {name} may change files")
 
 
 def _git_reader(name: str, values: Sequence[str]) -> None:

@@ -1,4 +1,4 @@
-"""The reasons for the decision about a command: its findings, and the sentences that tell them."""
+"""The reasons for the decision about a command: what was found in it, and the sentences for people."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -39,7 +39,7 @@ _SUBCOMMAND = re.compile(r"[a-z][a-z0-9:_-]*")
 
 
 class PartFinding(NamedTuple):
-    """What one part comes to, and why; told only if it decides."""
+    """What is decided about one part, and why; shown only if it decides about the whole command."""
 
     action: Action
     cause: Cause
@@ -49,7 +49,7 @@ class PartFinding(NamedTuple):
 
 
 def told(findings: Sequence[PartFinding], policy: Policy) -> Decision:
-    """The decision of the first of several findings that ask, or of one that denies."""
+    """The decision of the first of several findings that need approval, or of one that denies."""
     first = findings[0]
     why = f"Bash: {_part(first.unit)}: {_reason(first)}."
     if len(findings) > 1:
@@ -61,7 +61,7 @@ def told(findings: Sequence[PartFinding], policy: Policy) -> Decision:
 
 
 def told_allowed(findings: Sequence[PartFinding], policy: Policy) -> Decision:
-    """The decision when nothing is asked and nothing is denied."""
+    """The decision when nothing needs approval and nothing is denied."""
     chosen = next((finding for finding in findings if finding.rule), findings[0])
     why = f"Bash: {_part(chosen.unit)}: {_reason(chosen)}."
     if len(findings) > 1:
@@ -127,7 +127,7 @@ def _uncovered(unit: Unit) -> str:
         return f"what it runs cannot be known: {unit.opaque}"
     if unit.part.kind == "write":
         return "it writes a file, and only a rule for all commands allows that"
-    return f"no rule allows it, and it may do more than read: {unit.more_than_read}"
+    return f"{unit.more_than_read}, and no rule allows it"
 
 
 def _without_offers(decided: Decision, findings: Sequence[PartFinding]) -> Decision:

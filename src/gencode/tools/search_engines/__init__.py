@@ -1,1 +1,1 @@
-"""The search engines of WebSearch, one file each; `engine` says what one is."""
+"""The search engines of WebSearch, one file each; `engine` defines the interface."""
