@@ -236,7 +236,7 @@ async def test_a_person_at_a_terminal_is_asked_by_gen_itself(standing: Fleet) ->
         answers=[b"y\n"],
         GEN_DATABASE_URL=standing.url,
     )
-    assert (done.code, "main › general-purpose wants to use Bash" in done.out) == (0, True)
+    assert (done.code, "main › general-purpose needs approval to use Bash" in done.out) == (0, True)
     assert (standing.folder / "typed-here.txt").exists()
 
 
@@ -261,7 +261,7 @@ async def test_a_person_at_a_terminal_is_asked_by_agents_of_every_folder(
             if child.cmdline()[-2:] == ["questions", "--all"]:
                 child.send_signal(signal.SIGINT)
     done = await asking
-    assert "general-purpose wants to use Bash" in done.out
+    assert "general-purpose needs approval to use Bash" in done.out
     assert (standing.folder / "all.txt").exists()
 
 

@@ -87,7 +87,7 @@ async def test_a_question_of_an_agent_that_an_agent_sent_reaches_the_person(
     ]
     assert any("↳ Bash(touch made)" in step for step in steps)
     deep = next(each for each in editor.asked if each.call.title == "leader › Bash: Bash(touch made)")
-    assert "main › leader › Bash wants to use Bash:" in str(deep.call.content)
+    assert "main › leader › Bash needs approval to use Bash:" in str(deep.call.content)
     assert [option.option_id for option in deep.options] == ["y", "w", "a", "t", "s", "!", "n"]
     assert editor.calls(session)[deep.call.tool_call_id]["status"] == "completed"
 

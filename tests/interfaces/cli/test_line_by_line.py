@@ -40,7 +40,7 @@ def test_a_question_is_answered_by_the_next_line(tmp_path: Path) -> None:
         typed=(b"/quit leaves", b"go\n"),
         answers=(b"y\n\x04",),
     )
-    assert "main wants to use Write" in ended.out and "main says: written" in ended.out
+    assert "main needs approval to use Write" in ended.out and "main says: written" in ended.out
     assert (tmp_path / "new.txt").read_text() == "x"
 
 

@@ -27,15 +27,19 @@ def test_a_yes_lets_the_agent_go_and_is_remembered_for_the_session(tmp_path: Pat
     model = two_workers(tmp_path)
     ended = in_terminal("-p", "go", "--model", model, cwd=tmp_path, columns=120, answers=[b"y\n"])
     assert ended.code == 0
-    assert "main wants to use Task:" in ended.out
-    assert ended.out.count("wants to use") == 1
+    assert "main needs approval to use Task:" in ended.out
+    assert ended.out.count("needs approval to use") == 1
     assert ended.out.count("It is there.") == 2
 
 
 def test_a_no_is_told_to_the_model_and_nothing_runs(tmp_path: Path) -> None:
     model = two_workers(tmp_path)
     ended = in_terminal("-p", "go", "--model", model, cwd=tmp_path, columns=120, answers=[b"n\n", b"n\n"])
-    assert (ended.code, ended.out.count("wants to use"), "It is there." in ended.out) == (0, 2, False)
+    assert (ended.code, ended.out.count("needs approval to use"), "It is there." in ended.out) == (
+        0,
+        2,
+        False,
+    )
     told = gen("task", "list", "--all", "--json", cwd=tmp_path).json
     assert told == {"tasks": []}
 
@@ -55,13 +59,13 @@ def test_ctrl_c_at_a_question_stops_the_run_and_leaves_a_usable_terminal(tmp_pat
 
 def test_without_a_person_nobody_is_asked(tmp_path: Path) -> None:
     ended = gen("-p", "go", "--model", two_workers(tmp_path), cwd=tmp_path)
-    assert (ended.code, "wants to use" in ended.err) == (0, False)
+    assert (ended.code, "needs approval to use" in ended.err) == (0, False)
 
 
 def test_a_question_shows_who_asks_exactly_what_and_why() -> None:
     asked = question(command="make\x1b[2K all\nrm -rf dist", description="harmless")
     assert shown(asked).splitlines() == [
-        "main › worker wants to use Bash:",
+        "main › worker needs approval to use Bash:",
         "    make\\x1b[2K all",
         "    rm -rf dist",
         "    description: harmless",

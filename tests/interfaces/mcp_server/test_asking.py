@@ -56,7 +56,7 @@ async def test_a_permission_question_of_a_child_is_answered_by_elicitation(
     assert (report(result), (tmp_path / "made.txt").exists()) == ("Done.", made)
     (shown,) = person.shown
     assert isinstance(shown, types.ElicitRequestFormParams)
-    assert shown.message.startswith("general-purpose wants to use Write\nmade.txt\n")
+    assert shown.message.startswith("general-purpose needs approval to use Write\nmade.txt\n")
     assert "+made" in shown.message
     offered = shown.requested_schema["properties"]["answer"]["enum"]
     assert (offered[0], offered[-1]) == (YES, NO)

@@ -40,7 +40,7 @@ async def results(setup: Seat) -> list[str]:
 async def test_a_question_shows_who_wants_what_why_and_the_difference(tmp_path: Path) -> None:
     async with seated(tmp_path, script=turns(main=[says("", write()), says("ok")])) as setup:
         await setup.type("write")
-        await setup.assert_sees("main wants to use Write")
+        await setup.assert_sees("main needs approval to use Write")
         assert "+one" in setup.screen and "new.txt" in setup.screen
         assert " y  approve once" in setup.screen and " n  decline" in setup.screen
         await setup.press("y")
@@ -51,7 +51,7 @@ async def test_a_question_shows_who_wants_what_why_and_the_difference(tmp_path: 
 async def test_escape_is_a_no(tmp_path: Path) -> None:
     async with seated(tmp_path, script=turns(main=[says("", write()), says("ok")])) as setup:
         await setup.type("write")
-        await setup.assert_sees("main wants to use Write")
+        await setup.assert_sees("main needs approval to use Write")
         await setup.press("escape")
         await setup.rests()
         assert ["The user declined this call." in text for text in await results(setup)] == [True]
@@ -61,7 +61,7 @@ async def test_escape_is_a_no(tmp_path: Path) -> None:
 async def test_enter_at_once_is_a_no(tmp_path: Path) -> None:
     async with seated(tmp_path, script=turns(main=[says("", write()), says("ok")])) as setup:
         await setup.type("write")
-        await setup.assert_sees("main wants to use Write")
+        await setup.assert_sees("main needs approval to use Write")
         await setup.press("enter")
         await setup.rests()
     assert not (tmp_path / "new.txt").exists()
@@ -71,7 +71,7 @@ async def test_enter_at_once_is_a_no(tmp_path: Path) -> None:
 async def test_a_key_pressed_twice_answers_once(tmp_path: Path, keys: tuple[str, ...]) -> None:
     async with seated(tmp_path, script=turns(main=[says("", write()), says("ok")])) as setup:
         await setup.type("write")
-        await setup.assert_sees("main wants to use Write")
+        await setup.assert_sees("main needs approval to use Write")
         await setup.burst(*keys)
         await setup.rests()
         assert setup.app.screen is setup.app.main
@@ -97,7 +97,7 @@ async def test_a_question_that_is_no_longer_asked_goes_although_another_dialog_l
 ) -> None:
     async with seated(tmp_path, script=turns(main=[says("", write()), says("ok")])) as setup:
         await setup.type("write")
-        await setup.assert_sees("main wants to use Write")
+        await setup.assert_sees("main needs approval to use Write")
         await setup.app.push_screen(PageScreen("a page", "on top"))
         await setup.chat.interrupt()
         await setup.until(lambda: not setup.app.desk.waiting(), "the end of the question")
@@ -112,7 +112,7 @@ async def test_an_answer_for_the_session_is_not_asked_again(tmp_path: Path) -> N
         tmp_path, script=turns(main=[says("", commands[0]), says("", commands[1]), says("ok")])
     ) as setup:
         await setup.type("run")
-        await setup.assert_sees("main wants to use Bash")
+        await setup.assert_sees("main needs approval to use Bash")
         await setup.assert_sees("More than once allows:")
         await setup.press("s")
         await setup.rests()
@@ -150,7 +150,7 @@ async def test_what_is_asked_once_in_a_session_is_asked_once_in_each(tmp_path: P
     async with seated(tmp_path, script=script) as setup:
         for _ in range(2):
             await setup.type("go")
-            await setup.assert_sees("main wants to use Task")
+            await setup.assert_sees("main needs approval to use Task")
             await setup.press("y")
             await setup.rests()
             await setup.type("/new")
@@ -175,12 +175,12 @@ async def test_questions_of_agents_come_one_at_a_time_with_their_path(tmp_path: 
     }
     async with seated(tmp_path, settings={"allow": ["Task"]}, script=script) as setup:
         await setup.type("go")
-        await setup.assert_sees("main › general-purpose wants to use Write")
+        await setup.assert_sees("main › general-purpose needs approval to use Write")
         await setup.until(lambda: len(setup.app.desk.waiting()) == 2)
         assert sum(isinstance(each, ApprovalScreen) for each in setup.app.screen_stack) == 1
         await setup.press("n")
         await setup.until(lambda: len(setup.app.desk.waiting()) == 1)
-        await setup.assert_sees("main › general-purpose wants to use Write")
+        await setup.assert_sees("main › general-purpose needs approval to use Write")
         await setup.press("n")
         await setup.rests()
 
@@ -217,7 +217,7 @@ async def test_a_wider_mode_at_a_spawn_says_what_the_agent_may_then_do(tmp_path:
         tmp_path, script={"main": [says("", sent), says("ok")], "editor": [says("done")]}
     ) as setup:
         await setup.type("go")
-        await setup.assert_sees("main wants to use Task")
+        await setup.assert_sees("main needs approval to use Task")
         assert "wider mode acceptEdits" in setup.screen
         await setup.press("n")
         await setup.rests()
@@ -227,7 +227,7 @@ async def test_every_answer_is_in_sight_on_a_small_screen(tmp_path: Path) -> Non
     long = call("Write", file_path="long.txt", content="".join(f"line {number}\n" for number in range(99)))
     async with seated(tmp_path, size=(80, 24), script=turns(main=[says("", long), says("ok")])) as setup:
         await setup.type("write")
-        await setup.assert_sees("main wants to use Write")
+        await setup.assert_sees("main needs approval to use Write")
         for shown in ("y  approve once", "n  decline", "+line 1", "edits need approval in "):
             await setup.assert_sees(shown)
         assert "+line 50" not in setup.screen
@@ -248,7 +248,7 @@ async def test_what_a_wider_yes_allows_is_in_sight_however_long_the_command_is(t
     )
     async with seated(tmp_path, size=(80, 24), script=turns(main=[says("ok")])) as setup:
         await setup.app.push_screen(ApprovalScreen(question, setup.app.renderer))
-        await setup.assert_sees("main wants to use Bash")
+        await setup.assert_sees("main needs approval to use Bash")
         assert "More than once allows: Bash(touch file0.txt)" in setup.screen
         assert " y  approve once" in setup.screen and " n  decline" in setup.screen
         for _ in range(12):

@@ -51,7 +51,7 @@ async def test_a_question_stays_in_sight_when_another_conversation_is_shown_belo
         await follow(setup, "first", "ok")
         await setup.app.push_screen(AgentScreen(setup.app, setup.app.main.task_id))
         setup.app.start_action(setup.chat.send("write"))
-        await setup.assert_sees("main wants to use Write")
+        await setup.assert_sees("main needs approval to use Write")
         await setup.app.show_session()
         assert isinstance(setup.app.screen, ApprovalScreen)
         setup.app.screen.answer_with(Answer(True))

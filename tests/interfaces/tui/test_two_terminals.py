@@ -15,7 +15,7 @@ from gencode.stores.sqlite import SqliteStore
 from gencode.testing import call, says
 from tests.interfaces.tui.driving import Seat, seated
 
-ASKS = "general-purpose wants to use Write"
+ASKS = "general-purpose needs approval to use Write"
 KEYS = "Answer the question above · from another process · Esc leaves it open"
 
 

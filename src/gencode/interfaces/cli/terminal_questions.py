@@ -229,7 +229,7 @@ def chosen(line: str, inquiry: Inquiry) -> str:
 
 def shown(question: Question) -> str:
     """Who wants to do exactly what, and why a person is asked."""
-    lines = [f"{asker_path(question)} wants to use {exact_line(question.call.name)}:"]
+    lines = [f"{asker_path(question)} needs approval to use {exact_line(question.call.name)}:"]
     lines += [f"    {line}" for line in call_text(question).splitlines()]
     lines += [f"  {line}" for line in location_lines(question)]
     lines += preview_lines(question)
