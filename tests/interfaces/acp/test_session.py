@@ -30,7 +30,7 @@ SCOPES = [
     ("t", "allow_always", "approve for this agent and its subagents"),
     ("s", "allow_always", "approve for this session"),
     ("!", "allow_always", "always approve"),
-    ("n", "reject_once", "no"),
+    ("n", "reject_once", "decline"),
 ]
 
 

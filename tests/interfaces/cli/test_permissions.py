@@ -105,10 +105,8 @@ def test_a_wider_agent_is_told_with_its_ceiling_and_what_it_would_be_granted(
     assert "works in the wider mode dontAsk" in sent["why"]
     called = explain(tmp_path, "--tool", "Write", "--input", "a", "--agent", "bold")
     assert (called["decision"], called["policy"]) == ("ask", "session")
-    assert called["notes"] == [
-        "agent bold is in the mode dontAsk, but session in default: only a person can grant it, when it is "
-        "sent."
-    ]
+    [note] = called["notes"]
+    assert "dontAsk" in note and "default" in note
 
 
 def test_what_only_the_connection_shows_is_said(tmp_path: Path) -> None:

@@ -160,10 +160,8 @@ async def test_an_agent_that_is_woken_goes_on_in_the_process_in_which_that_was_s
         chat.notify = told.append
         await chat.steer(child, "and now?")
         working = [live.id for live in chat.gen.running]
-    assert (working, len([each for each in told if "goes on with it in the background" in each.text])) == (
-        [child],
-        1,
-    )
+    assert working == [child]
+    assert [each.task for each in told if "in the background" in each.text] == [child]
     assert not any("before its next reply" in each.text for each in told)
 
 

@@ -50,7 +50,7 @@ def test_an_unknown_command_offers_the_nearest() -> None:
 
 def test_quotes_keep_words_together_and_open_ones_are_a_mistake() -> None:
     assert parse_command('/agents new tester "Runs the tests"').words() == ["new", "tester", "Runs the tests"]
-    with pytest.raises(UserMistake, match="cannot be read"):
+    with pytest.raises(UserMistake, match="/agents"):
         parse_command('/agents new "tester').words()
 
 

@@ -146,5 +146,5 @@ async def test_an_address_that_is_none_is_a_mistake(tmp_path: Path, bind: str) -
     from tests.interfaces.mcp_server.offices import office
 
     async with office(tmp_path, {}) as here:
-        with pytest.raises(UserMistake, match="is no address"):
+        with pytest.raises(UserMistake, match="is not an IP address"):
             await serve_http(here.server, ListenOptions(AccessTokens(), bind), Shutdown(here.rooms))
