@@ -171,7 +171,7 @@ async def test_agents_are_browsed_and_the_folder_is_trusted_after_it_was_shown(t
         await setup.assert_sees("y  trust this folder as it is now")
         assert "tester" in setup.screen
         await setup.press("y")
-        await setup.assert_sees("The folder is trusted as it is")
+        await setup.assert_sees("Folder trusted.")
     assert standing(tmp_path, Path.home() / ".gen").state == "trusted"
 
 
@@ -195,11 +195,11 @@ async def test_b_in_the_tree_asks_before_it_sends_an_agent_to_the_background(tmp
     ) as setup:
         task = await one_slow(setup)
         await setup.press("ctrl+t", "down", "b")
-        await setup.assert_sees("nobody waits for it any more")
+        await setup.assert_sees("will continue in the background")
         await setup.press("n")
         assert not setup.chat.view.agents[task].background
         await setup.press("b")
-        await setup.assert_sees("nobody waits for it any more")
+        await setup.assert_sees("will continue in the background")
         await setup.press("y")
         await setup.until(lambda: setup.chat.view.agents[task].background, "the background")
 
@@ -210,7 +210,7 @@ async def test_what_is_typed_in_the_transcript_goes_to_the_text(tmp_path: Path) 
         await setup.type("go")
         await setup.rests()
         await setup.press("tab")
-        await setup.assert_sees("[transcript] Up, Down")
+        await setup.assert_sees("[transcript] Up and Down")
         for _ in range(30):
             await setup.press("up")
         assert "paragraph 59" not in setup.screen
@@ -231,7 +231,7 @@ async def test_an_agent_that_is_woken_is_said_to_go_on_without_questions(tmp_pat
         await setup.type(f"/open {task}")
         await setup.assert_sees("Finished · Enter resumes it in the background, without questions")
         await setup.type("and more?")
-        await setup.assert_sees("goes on with it in the background; it cannot ask you there")
+        await setup.assert_sees("it cannot ask you there")
 
 
 async def test_the_pages_of_the_tree_are_turned_in_the_tree(tmp_path: Path) -> None:

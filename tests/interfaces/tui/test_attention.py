@@ -153,7 +153,7 @@ async def test_a_question_says_when_its_default_counts_and_leaves_time_to_who_ty
         first = asks(setup, replace(asked, inquiries=(inquiry,), patience=AnswerTimeout(25.0)))
         await shows(setup, "Which colour?")
         await setup.assert_sees("Default in ")
-        assert ", in 0:2" in setup.screen and ": blue" in setup.screen
+        assert "Default in 0:2" in setup.screen and ": blue" in setup.screen
         before = setup.app.desk.waiting()[0].question.until or 0.0
         await pressed(setup, *"dark", after=2)
         assert (setup.app.desk.waiting()[0].question.until or 0.0) > before
@@ -180,7 +180,7 @@ async def test_escape_leaves_what_another_process_asks_to_others(tmp_path: Path)
         await setup.until(lambda: "Esc leaves it open" in setup.app.main.status_bar.shown)
         await pressed(setup, "escape", after=2)
         assert await asked == NOBODY
-        await setup.assert_sees("stays open for others")
+        await setup.assert_sees("The question stays open")
 
 
 async def test_how_much_of_a_command_is_out_of_sight_is_said(tmp_path: Path) -> None:
@@ -189,11 +189,11 @@ async def test_how_much_of_a_command_is_out_of_sight_is_said(tmp_path: Path) -> 
         asked = asks(setup, wants(hidden))
         await shows(setup, "touch safe")
         await setup.assert_sees("more lines below · PageDown")
-        assert "│ rm -rf important" not in setup.screen and " n  no" in setup.screen
+        assert "│ rm -rf important" not in setup.screen and " n  decline" in setup.screen
         for _ in range(30):
             await setup.press("pagedown")
         await setup.assert_sees("│ rm -rf important")
-        await setup.assert_sees("the end · PageUp")
+        await setup.assert_sees("▲ end · PageUp")
         assert not asked.done()
         await pressed(setup, "n", after=2)
         await asked
@@ -206,7 +206,7 @@ async def test_a_long_inquiry_scrolls_and_leaves_its_answers_in_sight(tmp_path: 
         asked = asks(setup, inquires(long, options))
         await shows(setup, "word0")
         await setup.assert_sees("more lines below · PageDown")
-        await setup.assert_sees("or type an answer of your own")
+        await setup.assert_sees("or type your own answer")
         assert "option 3" in setup.screen and "word299" not in setup.screen
         for _ in range(12):
             await setup.press("pagedown")

@@ -171,7 +171,7 @@ def test_what_nobody_answers_in_tmux_ends_with_its_default_before_the_time_of_it
         terminal.assert_sees("Ask something, or type /help")
         terminal.type("go")
         shown = terminal.assert_sees("Which one?", "Default in ")
-        assert re.search(r", in 0:(0\d|1[0-2]): right", shown)
+        assert re.search(r"Default in 0:(0\d|1[0-2]): right", shown)
         terminal.assert_sees("Nobody answered in time.")
         terminal.assert_sees("I went on.")
     (told,) = gen("task", "list", "--json", cwd=tmp_path).json["tasks"]
@@ -349,4 +349,4 @@ def test_without_the_extra_it_says_its_install_line(tmp_path: Path) -> None:
         shown = read(leader, b"", lambda _: process.poll() is not None)
         assert process.wait(SECONDS) == 2
     said = " ".join(shown.decode().split())
-    assert "use --plain" in said and said.endswith(installing("tui"))
+    assert "Use --plain" in said and said.endswith(installing("tui"))

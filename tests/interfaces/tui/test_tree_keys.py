@@ -43,7 +43,7 @@ async def test_a_sentence_with_its_enter_in_one_burst_is_sent_from_the_transcrip
         await setup.type("go")
         await setup.rests()
         await setup.press("tab")
-        await setup.assert_sees("[transcript] Up, Down")
+        await setup.assert_sees("[transcript] Up and Down")
         await setup.burst(*"more", "enter")
         await setup.assert_sees("heard")
         await setup.assert_sees("› more")
