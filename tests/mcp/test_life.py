@@ -184,7 +184,7 @@ async def test_what_cannot_be_started_is_not_tried_again(fleet: Fleet) -> None:
     )
     assert {each.name: (each.state, each.why) for each in servers.status()} == {
         "missing": ("failed", "the program 'no-such-program-here' is not installed"),
-        "nowhere": ("failed", "Nothing can be run in /no/such/folder: No such file or directory."),
+        "nowhere": ("failed", "Cannot run commands in /no/such/folder: No such file or directory."),
         "unset": (
             "failed",
             "The MCP server unset needs the variable NO_SUCH_VARIABLE, which is not set; "
