@@ -217,9 +217,6 @@ class InquiryScreen(QuestionScreen):
 
     no = Answer(False, why=question_text.NOT_ANSWERED)
     esc_effect = "Esc to skip"
-    esc_effect = "Esc to skip"
-    esc_effect = "Esc to skip"
-    esc_effect = "Esc to skip"
 
     def __init__(
         self, question: Question, renderer: StripRenderer, waiting: Callable[[], int] = no_others
