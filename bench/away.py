@@ -2,7 +2,7 @@
 
     PYTHONPATH=. python bench/away.py [FILES]
 
-A repository with so many files of 4 KiB (5,000) and ten commits is sent; parcels wait in memory, so the
+A repository with so many files of 4 KiB (5,000) and ten commits is sent; snapshots wait in memory, so the
 database is not in it.
 """
 
@@ -53,10 +53,10 @@ async def timed(what: str, work: Coroutine[Any, Any, T]) -> T:
 async def main(files: int) -> None:
     with TemporaryDirectory() as folder:
         repo, home, office = built(Path(folder, "repo"), files), Path(folder, "home"), Office()
-        parcel = await timed("pack, the first time", sent(repo, office))
-        copy = await timed("first copy, with the mirror", arrived(parcel, office, home, "00000000"))
+        snapshot = await timed("pack, the first time", sent(repo, office))
+        copy = await timed("first copy, with the mirror", arrived(snapshot, office, home, "00000000"))
         for number in range(1, ROUNDS):
-            copy = await timed("another copy", arrived(parcel, office, home, f"{number:08x}"))
+            copy = await timed("another copy", arrived(snapshot, office, home, f"{number:08x}"))
         git_own = copy.cwd / ".git"
         print(f"a copy: {size(copy.cwd)}, of it .git {size(git_own)}; mirror: {size(copy.tree.repository)}")
         (copy.cwd / "new.txt").write_text("new\n")

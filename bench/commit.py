@@ -16,6 +16,7 @@ from tempfile import TemporaryDirectory
 
 from gencode.core.events import MessageAdded, TaskCreated, TaskStarted
 from gencode.core.messages import UserMessage
+from gencode.stores.memory import MemoryStore
 from gencode.stores.sqlite import SqliteStore
 from gencode.stores.sqlite_schema import Transaction, open_pair
 
@@ -101,6 +102,10 @@ async def grow(folder: Path, commits: int) -> None:
         timing = await timed(commits, lambda: store.append(lease, [fact]))
         print(timing.line(name))
     await store.close()
+    memory = MemoryStore()
+    kept = await memory.create(TaskCreated(), "bench")
+    timing = await timed(commits, lambda: memory.append(kept, [fact]))
+    print(timing.line("append, in memory"))
 
 
 async def main(commits: int) -> None:

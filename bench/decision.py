@@ -21,7 +21,7 @@ from gencode.permissions.decision import decide
 
 CASES = Path(__file__).parents[1] / "tests" / "cases" / "bash_permissions.jsonl"
 WHERE = Workspace(Path("/srv/work"), Path("/srv/work"), Path("/home/someone"))
-P50, P99, HOSTILE = 0.3, 3.0, 50.0
+P50, P99, HOSTILE = 0.3, 1.0, 50.0
 REMEMBERED = 128
 LONGEST = 32_768 - 8
 

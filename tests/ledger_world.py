@@ -17,7 +17,7 @@ from gencode.core.status import DIED, EndReason, Status
 from gencode.core.task import Task
 from gencode.journal.store import Lease, Store, TaskQuery
 
-ROUNDS = int(os.environ.get("GEN_EXAMPLES", "12"))
+ROUNDS = int(os.environ.get("GEN_EXAMPLES", "3"))
 KINDS: tuple[str, ...] = ("turns", "tokens", "usd", "spawns")
 MOST_AGENTS = 14
 DEAREST = 40
@@ -171,8 +171,10 @@ class World:
     async def give_up(self) -> None:
         """A call is refused and cost nothing."""
         if (agent := self.flying()) is not None:
+            path = agent.lease.path
             self.landed(agent)
-            await self.stores[agent.process].ledger.release(agent.lease.task)
+            held = Hold(agent.lease.task, path, {}, agent.lease.owner)
+            await self.stores[agent.process].ledger.release(held)
 
     async def end(self) -> None:
         """An agent ends, perhaps in the middle of a call."""

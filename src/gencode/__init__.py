@@ -1,4 +1,4 @@
-"""GenCode: a coding assistant whose heart is its subagent system."""
+"""GenCode: a coding assistant built around subagents."""
 
 TYPE_CHECKING = False  # `typing` itself would double the time of `gen --version`
 
@@ -7,10 +7,10 @@ if TYPE_CHECKING:
     from gencode.agent.toolbox import ToolContext as ToolContext
     from gencode.agent.toolbox import ToolOutput as ToolOutput
     from gencode.agent.toolbox import tool as tool
-    from gencode.api_objects import ImportedTask as ImportedTask
-    from gencode.api_objects import SentMessage as SentMessage
-    from gencode.api_objects import TaskJournal as TaskJournal
     from gencode.app import GenCode as GenCode
+    from gencode.app import ImportedTask as ImportedTask
+    from gencode.app import SentMessage as SentMessage
+    from gencode.app import TaskJournal as TaskJournal
     from gencode.core.budget import Budget as Budget
     from gencode.core.errors import ProviderError as ProviderError
     from gencode.core.errors import StoreTrouble as StoreTrouble
@@ -32,12 +32,12 @@ if TYPE_CHECKING:
     from gencode.core.questions import Asker as Asker
     from gencode.core.questions import Question as Question
     from gencode.core.status import Status as Status
+    from gencode.tasks.handle import ActionResult as ActionResult
     from gencode.tasks.handle import Handle as Handle
-    from gencode.tasks.handle import StruckTask as StruckTask
     from gencode.tasks.history import Comparison as Comparison
     from gencode.tasks.history import Replay as Replay
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 _HOMES = {
     "Answer": "gencode.core.questions",
@@ -50,7 +50,7 @@ _HOMES = {
     "Event": "gencode.core.events",
     "GenCode": "gencode.app",
     "Handle": "gencode.tasks.handle",
-    "ImportedTask": "gencode.api_objects",
+    "ImportedTask": "gencode.app",
     "MessageAdded": "gencode.core.events",
     "Outcome": "gencode.core.outcome",
     "ProgressMade": "gencode.core.events",
@@ -58,13 +58,13 @@ _HOMES = {
     "ProviderError": "gencode.core.errors",
     "Question": "gencode.core.questions",
     "Replay": "gencode.tasks.history",
-    "SentMessage": "gencode.api_objects",
+    "SentMessage": "gencode.app",
     "Status": "gencode.core.status",
     "StoreTrouble": "gencode.core.errors",
-    "StruckTask": "gencode.tasks.handle",
+    "ActionResult": "gencode.tasks.handle",
     "TaskCreated": "gencode.core.events",
     "TaskEnded": "gencode.core.events",
-    "TaskJournal": "gencode.api_objects",
+    "TaskJournal": "gencode.app",
     "TaskStarted": "gencode.core.events",
     "TextArrived": "gencode.core.events",
     "ThinkingArrived": "gencode.core.events",
@@ -76,6 +76,7 @@ _HOMES = {
 }
 
 __all__ = [
+    "ActionResult",
     "Answer",
     "Asker",
     "Budget",
@@ -97,7 +98,6 @@ __all__ = [
     "SentMessage",
     "Status",
     "StoreTrouble",
-    "StruckTask",
     "TaskCreated",
     "TaskEnded",
     "TaskJournal",

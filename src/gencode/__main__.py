@@ -11,7 +11,7 @@ from gencode import __version__
 def main() -> int:
     """Run the command line and give its exit code."""
     arguments = sys.argv[1:]
-    if arguments in (["--version"], ["-V"]):
+    if arguments in (["--version"], ["-V"], ["version"]):
         print(f"gen {__version__}")
         return 0
     try:

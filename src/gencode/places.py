@@ -1,5 +1,7 @@
 """Paths: the database, the output files, and the workspace at a folder."""
 
+import errno
+import os
 from pathlib import Path
 
 from gencode.core.errors import UserMistake
@@ -26,4 +28,6 @@ def workspace_at(folder: Path) -> Workspace:
     if not root.is_dir():
         raise UserMistake(f"{folder} is not a folder; name the folder to work in (cwd, or --cwd).")
     root = root.resolve()
+    if not os.access(root, os.R_OK | os.X_OK):
+        raise UserMistake(f"{root} cannot be read ({os.strerror(errno.EACCES)}).")
     return Workspace(root, root, Path.home())

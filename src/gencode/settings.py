@@ -1,6 +1,6 @@
 """Settings: read, checked and merged (defaults < user < project < environment < flags).
 
-Of a project's file only the `deny` and `ask` rules count, until a person trusts the folder.
+Until a person trusts the folder, only the `deny` and `ask` rules of a project's file apply.
 """
 
 import os
@@ -26,6 +26,7 @@ from gencode.core.rules import (
 )
 from gencode.core.spec import DEEPEST
 from gencode.permissions import saved_rules
+from gencode.permissions.calls import SpawnApproval, agent_key
 from gencode.permissions.decision import check_tool
 from gencode.permissions.paths import PATH_TOOLS, shown
 from gencode.permissions.project_files import (
@@ -41,11 +42,11 @@ from gencode.permissions.trust import FolderTrust, standing
 
 PREFIX = "GEN_"
 LISTS = (Action.ALLOW.value, Action.ASK.value, Action.DENY.value)
-NAMES = ("tools",)
+NAMES = ("tools", "web_read_hosts")
 """Lists that are no rules; of these the last layer wins."""
 TABLES = (
     *("models", "prices", "agent_caps", "fleet_caps", "fleet_rates", "hooks", "mcp_servers", "channels"),
-    "agents",
+    *("agents", "keys", "agent_models"),
 )
 
 NARROWING = frozenset({Action.ASK.value, Action.DENY.value})
@@ -57,10 +58,20 @@ OF_PROJECTS = frozenset(
     },
 )
 """What a trusted project's file may set. Everything else is only the user's: the sandbox, their journal."""
+PRESETS = {
+    "mycode": {"Explore": "haiku", "Bash": "haiku", "Plan": "sonnet", "general-purpose": "sonnet"},
+}
+"""The models that a preset gives to agents."""
 LEAST_CONTEXT = 8_000
 """A model that holds fewer tokens has no room for a task."""
 _AMOUNTS = {
-    **{"max_turns": "turns", "max_tokens_total": "tokens", "max_usd": "usd", "max_spawns": "spawns"},
+    **{
+        "max_turns": "turns",
+        "max_tokens": "tokens",
+        "max_tokens_total": "tokens",
+        "max_usd": "usd",
+        "max_spawns": "spawns",
+    },
     **{
         f"{each}_seconds": "seconds"
         for each in ("max", "task", "stall", "silence", "question", "answer", "command")
@@ -75,47 +86,124 @@ MOST_DOTS = 200
 
 
 class Settings(Struct, frozen=True, forbid_unknown_fields=True):
-    """Everything a user can set; docs/reference/settings.md says what each one does."""
+    """Everything a user can set. The text below a field is its meaning in docs/reference/settings.md."""
 
     model: str = ""
+    """The main agent's model. Empty: that of a key in the environment, else a local Ollama's, else the
+    offline search."""
     permission_mode: str = "default"
+    """`plan`, `default`, `acceptEdits`, `dontAsk` or `unattended`."""
+    spawn_approval: SpawnApproval = "session"
+    """When starting an agent needs your approval: `never`, once in a `session` for each agent (those that
+    only read need none), or `always`."""
+    web_read_hosts: tuple[str, ...] = ()
+    """Hosts that agents in plan mode may fetch from without approval, also in scripts: `docs.python.org`,
+    `*.readthedocs.io`, or `*` for every public host. Deny and ask rules still apply."""
     allow: tuple[str, ...] = ()
+    """Rules that allow calls."""
     ask: tuple[str, ...] = ()
+    """Rules that require approval for calls."""
     deny: tuple[str, ...] = ()
+    """Rules that refuse calls, whatever else is set."""
     max_turns: int | None = None
+    """Turns of the main agent; subagents have the limits of their files."""
+    max_tokens: int | None = None
+    """The most tokens of one reply, for all agents. `max-tokens` of an [agent file](agents.md#fields) and
+    `max_tokens` of Task set other limits, which subagents inherit."""
     max_seconds: float | None = None
+    """Seconds of one `gen -p` or `gen task run`."""
     max_tokens_total: int | None = None
+    """Tokens that a conversation, or a `gen task run`, may spend with all its agents and earlier turns."""
     max_usd: float | None = None
+    """Dollars that it may spend. Models without a known price are refused before anything is spent."""
     max_spawns: int | None = None
+    """Agents that it may start in all; without a conversation, those that you start count too."""
     max_agents: int = 16
+    """Agents at work at once in one process; the others wait in the queue."""
     max_depth: int = 1
+    """How deep agents are nested, at most 4. A subagent starts only those that its file names:
+    `Task(Explore)`."""
     task_seconds: float = 3_600.0
+    """Seconds of one run of an agent, if nothing shorter is set; also how long a task waits for a worker."""
     stall_seconds: float = 120.0
+    """An agent without a sign of life for so long is shown as stalled."""
     silence_seconds: float = 600.0
+    """An agent without a sign of life for so long is timed out; at least `stall_seconds`. Waiting is no
+    silence."""
     question_seconds: float = 120.0
+    """How long a parent has to answer a question of its subagent before you are asked."""
     answer_seconds: float = 600.0
+    """How long you have to answer what an agent wants to know before its default applies."""
     command_seconds: float = 600.0
+    """How long an agent that has answered waits for its background commands."""
     result_cache: bool = False
+    """Answer the same work from the journal while nothing it depends on has changed."""
+    failed_tasks: Literal["keep", "delete"] = "keep"
+    """When a session closes, `delete` deletes the failed and cancelled subagents of its conversations, once
+    their parent was told."""
     durability: Literal["normal", "power"] = "normal"
+    """`normal`: nothing is lost when the process dies. `power`: nor when the power fails, with slower
+    writes."""
     database_url: str = ""
+    """`postgresql://USER:PASSWORD@HOST/DATABASE` of a fleet; empty: the file on this machine."""
     sandbox: Literal["auto", "off", "required"] = "auto"
+    """Run commands in an OS sandbox: `auto` where the machine can, `off` never, `required` or not at all."""
     sandbox_network: bool = False
+    """Let commands in the sandbox reach the network; else a person may allow it for one command."""
     background_questions: bool = False
+    """Show the questions of background agents; else a call that needs approval there is refused. Agents
+    started with [`spawn`](tools.md#spawn) ask in any case."""
     instructions: bool = True
+    """Give agents `AGENTS.md` and the like."""
     context_tokens: int | None = None
+    """How many tokens every model holds; a conversation is summed up at four fifths. Else as `prices`
+    say, else 128,000."""
     agent_caps: dict[str, int] = {}
+    """A table: how many agents may work at once with a `PROVIDER` or a `PROVIDER/MODEL`."""
     fleet_caps: dict[str, int] = {}
+    """A table: how many tasks of an agent all workers run at once, such as `Explore = 5`; the same
+    everywhere."""
     fleet_rates: dict[str, float] = {}
+    """A table: requests a minute of all machines to a model of a fleet, such as
+    `"anthropic/claude-sonnet-5" = 50`."""
     hooks: dict[str, Any] = {}
+    """A table: commands that run around the work of all agents."""
     models: dict[str, str] = {}
+    """A table: what the tiers `fast`, `balanced` and `powerful` stand for."""
+    preset: Literal["", "mycode"] = ""
+    """`mycode`: Explore and Bash use the tier `haiku`, Plan and general-purpose `sonnet`, as in seed 001."""
+    agent_models: dict[str, str] = {}
+    """A table by agent: the model instead of that of its file, such as `Explore = "haiku"`."""
     prices: dict[str, Price] = {}
+    """A table by `PROVIDER/MODEL`: dollars for a million tokens (`input`, `output`, `cached`), `context`
+    and `reply` in tokens."""
     mcp_servers: dict[str, dict[str, Any]] = {}
+    """A table by name: MCP servers, whose tools are `mcp__NAME__TOOL`. Those of all layers add up."""
     tools: tuple[str, ...] = ()
+    """Further tools of the main agent; `*` stands for the rest of a name: `["cron", "memory_*"]`."""
     channels: dict[str, dict[str, Any]] = {}
+    """A table by name: addresses that messages are sent to. Only your own settings have them."""
     agents: dict[str, Any] = {}
+    """Agents for one session, by name; an option or a program gives them, never a file."""
     append_system_prompt: str = ""
+    """Added to the system prompt of whoever leads a new conversation."""
+    theme: str = ""
+    """Colours of the terminal app: `dark`, `light`, or a theme of Textual such as `nord`; `/theme` lists
+    them."""
+    keys: dict[str, str] = {}
+    """A table: other keys of the terminal app."""
+    vim: bool = False
+    """Give the input of the terminal app the keys of vim."""
     telemetry: bool = False
+    """Send traces and metrics; `OTEL_EXPORTER_OTLP_ENDPOINT` switches them on as well."""
     telemetry_content: bool = False
+    """Include prompts, replies, arguments and results in them."""
+
+    @property
+    def models_of_agents(self) -> dict[str, str]:
+        """The models of agents by their keys: those of the preset, and over them those of `agent_models`."""
+        named = {**PRESETS.get(self.preset, {}), **self.agent_models}
+        return {agent_key(name): model for name, model in named.items()}
 
     @property
     def budget(self) -> Budget:
@@ -167,7 +255,7 @@ def layers(
     environ: Mapping[str, str] | None = None,
     project: FolderTrust | None = None,
 ) -> list[Layer]:
-    """The settings of every place, the weakest first; `project` is how the folder stands, if it is known."""
+    """The settings of all layers, the weakest first; `project` is the folder's trust, if it is known."""
     environ = os.environ if environ is None else environ
     home = gen_home(environ)
     users = home / "settings.toml"
@@ -183,7 +271,7 @@ def layers(
 
 
 def remember(rule: str) -> None:
-    """Let a rule count in every session to come, as the person said; never in a project's file."""
+    """Save a rule that a person gave for every future session; never in a project's file."""
     home = gen_home()
     with saved_rules.FileLock(home):
         saved_rules.save_rule(home, _read(home / saved_rules.FILE), rule)
@@ -192,7 +280,7 @@ def remember(rule: str) -> None:
 def load(
     cwd: Path, flags: Mapping[str, Any] | None = None, environ: Mapping[str, str] | None = None
 ) -> Settings:
-    """The settings that count in a folder."""
+    """The settings that apply in a folder."""
     return merged(layers(cwd, flags, environ))
 
 
@@ -250,9 +338,11 @@ def project_values(project: FolderTrust) -> dict[str, Any]:
 
 
 def waiting(project: FolderTrust) -> tuple[str, ...]:
-    """What would count of a folder if it were trusted, in a word each; nothing where nothing waits."""
+    """The names of the settings that would apply if a folder were trusted; empty if there are none."""
     if project.state in ("nothing", "trusted"):
         return ()
+    if project.state == "added":
+        return ("new agents",)
     settings = {*project_values(project)} & (OF_PROJECTS - NARROWING)
     texts = project.brought.texts
     found = {
@@ -274,7 +364,7 @@ def _names_servers(content: bytes) -> bool:
 
 
 def _of_project(folder: Path, project: FolderTrust) -> dict[str, Any]:
-    """What counts of a project's file: all a project may set when it is trusted, else what only narrows."""
+    """The settings of a project's file: all it may set if it is trusted, else only stricter ones."""
     if folder == project.folder and project.trusted:
         values = {key: value for key, value in project_values(project).items() if key in OF_PROJECTS}
         try:
@@ -356,7 +446,7 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def _parsed(path: Path, text: str) -> dict[str, Any]:
-    """What a file says. One that cannot be read stops every command: it may hold rules that refuse."""
+    """A parsed file. One that cannot be read stops every command: it may hold deny rules."""
     way = "repair the file, or move it away"
     try:
         found = tomllib.loads(text)

@@ -11,12 +11,11 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from msgspec.structs import replace
-
 from gencode.agent.ports import Provider, Request
 from gencode.app import GenCode
 from gencode.core.messages import Part
 from gencode.core.questions import Asker
+from gencode.core.structs import replace
 from gencode.core.text import unquoted
 from gencode.journal.store import Store
 from gencode.providers.scripted import ScriptedProvider

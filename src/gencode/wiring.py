@@ -1,28 +1,28 @@
 """The composition root: builds everything that one open GenCode is made of, and opens and closes it."""
 
-from collections.abc import AsyncGenerator, Iterable, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
-from gencode.agent.hook_settings import parse_hooks
+from gencode.agent.hook_settings import check_hooks, parse_hooks
 from gencode.agent.instructions import Instructions, no_instructions
-from gencode.agent.messaging import Messaging, MessagingContext
 from gencode.agent.models import OFFLINE, ModelRegistry
 from gencode.agent.ports import Provider
-from gencode.agent.toolbox import Tool, Toolbox
+from gencode.agent.toolbox import LazyTool, Tool, Toolbox
+from gencode.agent.trace_settings import is_wanted
 from gencode.agent.work_queue import SlotPool
 from gencode.agents.library import Library
 from gencode.agents.registry import Registry
 from gencode.core.budget import Price
-from gencode.core.errors import UserMistake
+from gencode.core.errors import StoreTrouble, UserMistake
 from gencode.core.questions import Asker
-from gencode.core.rules import Policy
+from gencode.core.rules import Mode, Policy
 from gencode.core.spec import AgentSpec, Workspace
-from gencode.core.task import Task
+from gencode.core.structs import replace
 from gencode.files.file_versions import FileVersions
 from gencode.journal.dispatch import Engine, SharedJournal
 from gencode.journal.event_bus import EventBus
@@ -36,8 +36,7 @@ from gencode.permissions.started_files import StartedFiles, started_by
 from gencode.permissions.trust import FolderTrust, standing
 from gencode.places import database, outputs, workspace_at
 from gencode.providers.vendors import ProviderFactory
-from gencode.sessions.caller import Approved
-from gencode.sessions.session import MainModel, Session, SessionShells
+from gencode.sessions.session import Approved, MainModel, Session, SessionShells
 from gencode.settings import (
     Settings,
     folders_above,
@@ -51,39 +50,30 @@ from gencode.settings import (
 )
 from gencode.stores.open_store import open_store
 from gencode.tasks.argument_checks import check_open_arguments, checked_tools
-from gencode.tasks.ask_parent import QuestionRouter
-from gencode.tasks.control import TaskControl
 from gencode.tasks.crash_recovery import close_orphans
-from gencode.tasks.delegate import Delegation
-from gencode.tasks.handle import TaskActions
-from gencode.tasks.history import TaskHistory
 from gencode.tasks.liveness import LivenessTimeouts
-from gencode.tasks.plan import TaskPlanner
 from gencode.tasks.process_engine import ProcessEngine
-from gencode.tasks.records import TaskRecords
-from gencode.tasks.remote_task import OtherProcesses
-from gencode.tasks.resume import CallerFactory
-from gencode.tasks.service import SessionLimits, TaskService
+from gencode.tasks.service import SessionLimits
 from gencode.tasks.setup_builder import RunSetupBuilder, RunSetupDefaults
-from gencode.tasks.start import TaskStarter
 from gencode.tasks.supervisor import Supervisor
-from gencode.tasks.task_folders import TaskFolders
-from gencode.tasks.watch import TaskWatcher
-from gencode.telemetry.otel_setup import Telemetry
+from gencode.tasks.task_parts import TaskParts, TaskSettings
 from gencode.tools.catalog import TOOLS, Plugins, on_request
 from gencode.tools.skill import as_task_call, skill_tool
 
 if TYPE_CHECKING:
+    from gencode.agent.messaging import Messaging
+    from gencode.mcp.definition import ServerDefinition
     from gencode.questions.question_desk import QuestionDesk
+    from gencode.sandbox.shells import ServerWall
 
 
 def agents_if_trusted(project: FolderTrust) -> Registry:
     """The agents there would be if a folder were trusted as it was looked at."""
-    return Registry.load(gen_home(), msgspec.structs.replace(project, state="trusted"))
+    return Registry.load(gen_home(), replace(project, state="trusted"))
 
 
 def started_if_trusted(project: FolderTrust) -> StartedFiles:
-    """The files of a folder that hooks and servers would start, of all that it brings."""
+    """The files of a folder that its hooks and servers would start."""
     entries = (entry for entry in agents_if_trusted(project).listing() if entry.project)
     texts = project.brought.texts
     try:
@@ -147,7 +137,7 @@ class GuardedWorkspace:
         if self._known is None or self._known[0] is not agents:
             specs = (entry.spec for entry in agents.listing())
             found = _started(self._workspace.root, specs, self._tables, self._files, self._hooks)
-            self._known = agents, msgspec.structs.replace(self._workspace, started=found.files)
+            self._known = agents, replace(self._workspace, started=found.files)
         return self._known[1]
 
 
@@ -166,7 +156,8 @@ class Components(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     providers: ProviderFactory
     models: ModelRegistry
     plugins: Plugins
-    messaging: Messaging
+    messaging: "Callable[[], Messaging]"
+    """The outbox and the calendar, once one of them is used."""
     toolbox: Toolbox
     named_tools: tuple[str, ...]
     policy_root: Root
@@ -174,15 +165,8 @@ class Components(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     mcp_servers: SessionServers
     setup_builder: RunSetupBuilder
     session: Session
-    watcher: TaskWatcher
-    control: TaskControl
-    records: TaskRecords
-    task_folders: TaskFolders
-    other_processes: OtherProcesses
-    delegation: Delegation
-    service: TaskService
-    actions: TaskActions
-    history: TaskHistory
+    tasks: TaskParts
+    """What starts, watches, controls and reads tasks."""
 
 
 class Surroundings(msgspec.Struct, frozen=True, eq=False, kw_only=True):
@@ -194,10 +178,14 @@ class Surroundings(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     project: FolderTrust
     store: Store
     supervisor: Supervisor
+    engine: Callable[[], Engine | None]
+    """Makes what starts other processes, once one is needed."""
+    providers: ProviderFactory
+    usual_model: tuple[str, str]
+    """The model that answers when none is named, and why it is that one."""
     tools: Iterable[Tool] = ()
     asker: Asker | None = None
     provider: Provider | None = None
-    engine: Engine | None = None
     flags: Mapping[str, Any] = {}
     servers: Tables = ()
 
@@ -209,92 +197,80 @@ def build(around: Surroundings) -> Components:
     home, bus, root = gen_home(), EventBus(store.events), Root(policy)
     above = [standing(each, home) for each in folders_above(workspace.root)]
     library = Library(home, [around.project, *above], as_task_call, settings.agents)
-    switchboard = ProviderFactory(settings.prices, store=store, rates=settings.fleet_rates)
-    models = ModelRegistry(switchboard.makers(), switchboard.tiers(settings.models))
-    secretary = _secretary(around, root, bus, library)
+    providers = around.providers
+    models = ModelRegistry(providers.makers(), providers.tiers(settings.models), settings.max_tokens)
+    own = providers.own(around.provider)
+    own = replace(own, max_tokens=settings.max_tokens) if own is not None else None
+    messaging = cache(partial(_messaging, around, root, bus, library))
+    if settings.channels:  # a mistake in them is told at once
+        messaging()
     plugins = Plugins()
-    skill = skill_tool(lambda: library.skills, delegates=True)
-    toolbox = Toolbox((*TOOLS, skill, *on_request(gen_home, secretary), *around.tools), plugins)
+    skill = LazyTool("Skill", lambda: skill_tool(lambda: library.skills, delegates=True))
+    toolbox = Toolbox((*TOOLS, skill, *on_request(gen_home, messaging), *around.tools), plugins)
     named_tools = toolbox.matching(settings.tools)
     for rule in policy.rules:
         check_tool(rule.tool, toolbox)
+    if settings.hooks:
+        check_hooks(settings.hooks)
     brought = around.project.brought.texts if around.project.trusted else {}
     files = {name: brought[name] for name in FILES if name in brought}
     once: set[Approval] = set()
-    servers = SessionServers(home, workspace.root, around.servers, files, once, policy.rules)
+    guarded = GuardedWorkspace(workspace, library, settings.hooks, around.servers, files)
+    shells = SessionShells(home, settings.sandbox, network=settings.sandbox_network, bus=bus)
+    walls = partial(_server_wall, shells, guarded, root)
+    servers = SessionServers(home, workspace.root, around.servers, files, once, policy.rules, walls)
     session = Session(
         root=root,
-        model=MainModel(models, settings.model, switchboard.own(around.provider)),
-        workspace=GuardedWorkspace(workspace, library, settings.hooks, around.servers, files),
+        model=MainModel(models, settings.model, around.usual_model, own),
+        workspace=guarded,
         stop=supervisor.stop,
-        shells=SessionShells(home, settings.sandbox, network=settings.sandbox_network, bus=bus),
+        shells=shells,
         files=FileVersions(),
         approved=Approved(once),
         asker=around.asker,
         own_policy=policy_named(around.flags),
         background_questions=settings.background_questions,
+        spawn_approval=settings.spawn_approval,
+        web_read_hosts=settings.web_read_hosts,
     )
     defaults = RunSetupDefaults(
         depth=settings.max_depth,
-        price=partial(_price, switchboard, settings),
+        price=partial(_price, providers, settings),
         instructions=Instructions(home) if settings.instructions else no_instructions,
         skills=library,
         hooks=settings.hooks,
         outside=servers,
         appended=settings.append_system_prompt,
+        agent_models=settings.models_of_agents,
     )
     setups = RunSetupBuilder(library, models, toolbox, defaults)
-    watch = TaskWatcher(store, supervisor.owner, outputs())
-    reach = TaskControl(store, supervisor, watch)
-    records = TaskRecords(store, outputs(), workspace.cwd, settings.agent_caps, settings.stall_seconds)
-    workplaces = TaskFolders(home, store)
-    processes = OtherProcesses(store, bus, supervisor, around.engine)
-    callers = CallerFactory(
-        store,
-        models=models,
-        setups=setups,
-        session=session,
-        folders=workplaces,
-        processes=processes,
-    )
-
-    async def wake(task: Task) -> Task:
-        return await work.wake(task)
-
-    delegation = Delegation(
+    tasks = TaskParts(
+        session,
         store=store,
         supervisor=supervisor,
-        setups=setups,
-        planner=TaskPlanner(
-            store,
-            setups=setups,
-            folders=workplaces,
-            callers=callers,
-            find=supervisor.find,
-            limits=settings,
-        ),
-        watch=watch,
-        reach=reach,
-        questions=QuestionRouter(
-            store, supervisor, watch, settings.question_seconds, settings.answer_seconds
-        ),
-        wake=wake,
-        outputs=outputs(),
-    )
-    starter = TaskStarter(
-        delegation,
         bus=bus,
-        folders=workplaces,
-        processes=processes,
-        command_seconds=settings.command_seconds,
+        setups=setups,
+        models=models,
+        settings=TaskSettings(
+            task_seconds=settings.task_seconds,
+            command_seconds=settings.command_seconds,
+            question_seconds=settings.question_seconds,
+            answer_seconds=settings.answer_seconds,
+            stall_seconds=settings.stall_seconds,
+            agent_caps=settings.agent_caps,
+            result_cache=settings.result_cache,
+        ),
+        limits=SessionLimits(
+            turns=settings.max_turns,
+            seconds=settings.max_seconds,
+            budget=settings.budget,
+            named=settings.named_budget(around.flags),
+        ),
+        home=home,
+        outputs=outputs(),
+        cwd=workspace.cwd,
+        engine=around.engine,
     )
-    limits = SessionLimits(
-        turns=settings.max_turns,
-        seconds=settings.max_seconds,
-        budget=settings.budget,
-        named=settings.named_budget(around.flags),
-    )
-    work = TaskService(session, limits=limits, records=records, delegation=delegation, starter=starter)
     return Components(
         settings=settings,
         workspace=workspace,
@@ -303,30 +279,40 @@ def build(around: Surroundings) -> Components:
         supervisor=supervisor,
         bus=bus,
         library=library,
-        providers=switchboard,
+        providers=providers,
         models=models,
         plugins=plugins,
-        messaging=secretary,
+        messaging=messaging,
         toolbox=toolbox,
         named_tools=named_tools,
         policy_root=root,
         mcp_servers=servers,
         setup_builder=setups,
         session=session,
-        watcher=watch,
-        control=reach,
-        records=records,
-        task_folders=workplaces,
-        other_processes=processes,
-        delegation=delegation,
-        service=work,
-        actions=TaskActions(records, reach, work.send),
-        history=TaskHistory(records, store),
+        tasks=tasks,
     )
 
 
-def _secretary(around: Surroundings, root: Root, bus: EventBus, library: Library) -> Messaging:
-    business = MessagingContext(
+async def _server_wall(
+    shells: SessionShells, workspace: GuardedWorkspace, root: Root, definition: "ServerDefinition"
+) -> "ServerWall | None":
+    """What encloses an MCP server: nothing but the user's own outside of plan mode runs without it."""
+    plan = root.policy.mode is Mode.PLAN
+    if not (definition.sandboxed or plan):
+        return None
+    return await shells.all().wall_for_server(
+        workspace.current(),
+        network=definition.network or (plan and not definition.sandboxed),
+        writes=definition.write,
+        reads_only=plan,
+        project=definition.sandboxed,
+    )
+
+
+def _messaging(around: Surroundings, root: Root, bus: EventBus, library: Library) -> "Messaging":
+    from gencode.agent.messaging import Messaging, MessagingContext
+
+    context = MessagingContext(
         home=gen_home(),
         cwd=around.workspace.cwd,
         policy=lambda: root.policy,
@@ -335,13 +321,13 @@ def _secretary(around: Surroundings, root: Root, bus: EventBus, library: Library
         is_open=lambda task: around.supervisor.find(task) is not None,
         channels=around.settings.channels,
     )
-    return Messaging(around.store, bus, business)
+    return Messaging(around.store, bus, context)
 
 
-def _price(switchboard: ProviderFactory, settings: Settings, model: str) -> Price:
+def _price(providers: ProviderFactory, settings: Settings, model: str) -> Price:
     """What a model costs and holds; what the user says that all hold counts."""
-    price, room = switchboard.price(model), settings.context_tokens
-    return price if room is None or model == OFFLINE else msgspec.structs.replace(price, context=room)
+    price, room = providers.price(model), settings.context_tokens
+    return price if room is None or model == OFFLINE else replace(price, context=room)
 
 
 @asynccontextmanager
@@ -366,8 +352,15 @@ async def opened(
         if store is None:
             store = await open_store(database(), chosen.durability, chosen.database_url)
             stack.push_async_callback(store.close)
-        engine = _engine_for(store, gen_home(), workspace.cwd, flags, policy) if alone else None
-        telemetry = await stack.enter_async_context(Telemetry(chosen.telemetry, chosen.telemetry_content))
+        cleaned: list[TaskParts] = []
+        stack.push_async_callback(_delete_failed, cleaned)
+        telemetry = None
+        if is_wanted(chosen.telemetry):
+            from gencode.telemetry.otel_setup import Telemetry
+
+            # It is left after the supervisor, so that it exports how work ended that was stopped by that.
+            telemetry = Telemetry(chosen.telemetry, chosen.telemetry_content)
+            await stack.enter_async_context(telemetry)
         timing = LivenessTimeouts(chosen.stall_seconds, chosen.silence_seconds)
         supervisor = Supervisor(store, SlotPool(chosen.max_agents, chosen.agent_caps), timing)
         desk = _desk(asker)
@@ -375,6 +368,8 @@ async def opened(
             await stack.enter_async_context(desk.open(store, supervisor.owner))
         await stack.enter_async_context(supervisor)
         await close_orphans(store, supervisor.owner, outputs())
+        providers = ProviderFactory(chosen.prices, store=store, rates=chosen.fleet_rates)
+        named = provider is not None or bool(chosen.model)
         built = build(
             Surroundings(
                 settings=chosen,
@@ -386,17 +381,20 @@ async def opened(
                 tools=tools,
                 asker=asker,
                 provider=provider,
-                engine=engine,
+                engine=partial(_engine_for, store, gen_home(), workspace.cwd, flags, policy, alone=alone),
+                providers=providers,
+                usual_model=("offline", "") if named else await providers.usual(),
                 flags=flags,
                 servers=server_tables(found),
             )
         )
-        telemetry.follow(built.bus, store, supervisor.elsewhere)
+        if chosen.failed_tasks == "delete":
+            cleaned.append(built.tasks)
+        if telemetry is not None:
+            telemetry.follow(built.bus, store, supervisor.elsewhere)
         stack.push_async_callback(built.mcp_servers.close)
         built.mcp_servers.start()
         stack.push_async_callback(built.session.shells.close)
-        if provider is None and not chosen.model:
-            built.session.model.usual = await built.providers.usual()
         if desk is not None:
             await stack.enter_async_context(
                 desk.attend(str(workspace.cwd), background=chosen.background_questions)
@@ -404,12 +402,24 @@ async def opened(
         yield built
 
 
-def _engine_for(store: Store, home: Path, cwd: Path, flags: Mapping[str, Any], policy: Policy) -> Engine:
+async def _delete_failed(sessions: Iterable[TaskParts]) -> None:
+    """Delete what failed or was cancelled in sessions that close; a store that is away keeps it."""
+    for tasks in sessions:
+        with suppress(StoreTrouble):
+            await tasks.service.delete_failed()
+
+
+def _engine_for(
+    store: Store, home: Path, cwd: Path, flags: Mapping[str, Any], policy: Policy, *, alone: bool
+) -> Engine | None:
     """The engine for a journal: processes beside a file, workers beside a database.
 
-    What a queue needs is loaded only with a shared database. `policy` is what applies here: by the `flags`
-    and by the settings that only this machine has.
+    There is none where something is not `alone` ours, because no other process would have it. What a queue
+    needs is loaded only with a shared database. `policy` is what applies here: by the `flags` and by the
+    settings that only this machine has.
     """
+    if not alone:
+        return None
     if isinstance(store, SharedJournal):
         from gencode.fleet.fleet_engine import FleetEngine
         from gencode.fleet.workspace_transfer import SharedStore

@@ -1,10 +1,8 @@
 """The most that a call can cost: known before it is made, and true where the model keeps to its limit."""
 
-import os
-
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gencode.agent.call_budget import (
@@ -29,7 +27,6 @@ from gencode.core.messages import (
     UserMessage,
 )
 
-EXAMPLES = int(os.environ.get("GEN_EXAMPLES", "60"))
 MODEL = "vendor/model-2"
 PRICE = Price(input=1.0, output=5.0, reply=64_000)
 REPLY = AssistantMessage("said", usage=Usage(1_000, 50), model="model-2-20260101")
@@ -39,7 +36,6 @@ def request(*messages: Message, system: str = "", model: str = MODEL, most: int 
     return Request(model, system, messages, (), max_tokens=most)
 
 
-@settings(max_examples=EXAMPLES, deadline=None)
 @given(
     before=st.lists(st.text(max_size=200), max_size=4),
     known=st.none() | st.tuples(st.integers(1, 10_000), st.integers(0, 1_000)),

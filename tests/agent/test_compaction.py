@@ -1,13 +1,19 @@
 """What of a long transcript is summed up, and what stays: rules that hold for every transcript."""
 
-import os
 from collections.abc import Sequence
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gencode.agent.call_budget import TokenEstimator, taken, weight
-from gencode.agent.compaction import by_gencode, planned, summary_message, summary_request, todos_in
+from gencode.agent.compaction import (
+    CompactionPlan,
+    by_gencode,
+    planned,
+    summary_message,
+    summary_request,
+    todos_in,
+)
 from gencode.core.events import Event, MessageAdded, TranscriptCompacted
 from gencode.core.messages import (
     AssistantMessage,
@@ -20,8 +26,6 @@ from gencode.core.messages import (
     is_summed_up,
 )
 from gencode.core.task import compacted, transcript_of, whole_transcript
-
-EXAMPLES = int(os.environ.get("GEN_EXAMPLES", "100"))
 
 texts = st.integers(0, 4_000).map(lambda size: "x" * size)
 asked = st.builds(UserMessage, texts, st.sampled_from(["user", "system", "1a2b3c4d"]))
@@ -61,7 +65,6 @@ def bare(messages: Sequence[Message]) -> list[Message]:
     return compacted(messages, TranscriptCompacted(0, UserMessage("")))[1:]
 
 
-@settings(max_examples=EXAMPLES)
 @given(transcripts(), st.integers(100, 20_000))
 def test_no_call_is_parted_from_its_result(transcript: list[Message], room: int) -> None:
     after = summed_up(transcript, room) or transcript
@@ -74,7 +77,6 @@ def test_no_call_is_parted_from_its_result(transcript: list[Message], room: int)
             assert [call.id for call in before.calls] == [result.call for result in message.results]
 
 
-@settings(max_examples=EXAMPLES)
 @given(transcripts(), st.integers(100, 20_000))
 def test_what_was_not_answered_stays_and_so_does_what_was_asked_first_and_last(
     transcript: list[Message], room: int
@@ -93,7 +95,6 @@ def test_what_was_not_answered_stays_and_so_does_what_was_asked_first_and_last(
         assert each in after or weight(each) > room // 8
 
 
-@settings(max_examples=EXAMPLES)
 @given(transcripts(), st.integers(100, 20_000))
 def test_a_summary_makes_room_and_nothing_is_said_twice(transcript: list[Message], room: int) -> None:
     after = summed_up(transcript, room)
@@ -107,7 +108,6 @@ def test_a_summary_makes_room_and_nothing_is_said_twice(transcript: list[Message
     assert all(any(each == other for other in rest) for each in after if not is_summed_up([each]))
 
 
-@settings(max_examples=EXAMPLES)
 @given(transcripts(), st.integers(100, 20_000), st.lists(turns(), max_size=5))
 def test_the_journal_gives_the_same_transcript_and_keeps_every_message(
     transcript: list[Message], room: int, later: list[list[Message]]
@@ -133,11 +133,32 @@ def test_a_fact_that_speaks_of_messages_that_are_not_there_does_no_harm(
     assert UserMessage("sum") in after and len(after) <= 6
 
 
-@settings(max_examples=EXAMPLES)
 @given(transcripts(), st.integers(200, 5_000))
 def test_texts_about_what_goes_are_bounded(transcript: list[Message], most: int) -> None:
     assert len(summary_request(transcript, most)) <= most + 200
     assert len(by_gencode(transcript, most)[1]) <= most + 200
+
+
+def test_who_sums_up_is_shown_what_the_user_asked_although_that_stays() -> None:
+    call = ToolCall("c", "Grep", {"pattern": "client", "-i": True})
+    gone: list[Message] = [
+        AssistantMessage("I look.", (call,)),
+        ToolMessage((ToolResult("c", "Grep", "700 lines"),)),
+    ]
+    plan = CompactionPlan(3, (0,))
+    transcript = [UserMessage("Tell me all TODO comments."), *gone, UserMessage("Never line 7.")]
+    assert summary_request(plan.gone(transcript), 5_000, plan.requests_kept(transcript)) == (
+        "Write the notes for this conversation.\n\n"
+        "What was asked of the agent, which it still sees:\n"
+        "> [said by user] Tell me all TODO comments.\n> [said by user] Never line 7.\n\n"
+        "The conversation to replace:\n"
+        '> [the agent] I look.\n> [calls Grep] {"pattern":"client","-i":true}\n> [Grep returned] 700 lines'
+    )
+
+
+def test_a_summary_has_an_end() -> None:
+    note = summary_message("you", "one", "", "", count=9, replies=2)
+    assert note.text.split("\n")[-1] == "[End of the summary. What follows are the messages after it.]"
 
 
 def test_the_harness_tells_the_last_calls_and_how_many_lines_it_left_out() -> None:
@@ -148,13 +169,13 @@ def test_the_harness_tells_the_last_calls_and_how_many_lines_it_left_out() -> No
             AssistantMessage("", (call,)),
             ToolMessage((ToolResult(call.id, "Read", f"text {number}\nmore"),)),
         ]
-    whom, text = by_gencode(said, 180)
-    assert whom == "GenCode, call by call"
+    whom, text = by_gencode(said, 200)
+    assert whom == "GenCode from the calls"
     assert text.split("\n") == [
         "[… 94 earlier lines left out]",
-        *("[calls Read] file_path: 47.py", "[Read returned] text 47 more"),
-        *("[calls Read] file_path: 48.py", "[Read returned] text 48 more"),
-        *("[calls Read] file_path: 49.py", "[Read returned] text 49 more"),
+        *('[calls Read] {"file_path":"47.py"}', "[Read returned] text 47 more"),
+        *('[calls Read] {"file_path":"48.py"}', "[Read returned] text 48 more"),
+        *('[calls Read] {"file_path":"49.py"}', "[Read returned] text 49 more"),
     ]
 
 
@@ -180,7 +201,6 @@ def test_the_harness_carries_on_the_summary_before_whatever_is_in_its_text() -> 
     ]
 
 
-@settings(max_examples=EXAMPLES)
 @given(transcripts(), st.lists(st.integers(0, 60), max_size=4))
 def test_a_transcript_that_is_weighed_as_it_grows_weighs_the_same(
     transcript: list[Message], looks: list[int]

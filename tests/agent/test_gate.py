@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from gencode.agent.gate import (
     NESTED,
+    READS_ONLY,
     Approvals,
     CallingAgent,
     Gate,
@@ -14,6 +15,7 @@ from gencode.agent.gate import (
     NoRelatedTasks,
     RelatedTasks,
     Relation,
+    refusal,
 )
 from gencode.agent.toolbox import Tool, Toolbox, ToolContext, tool
 from gencode.core.messages import ToolCall
@@ -105,6 +107,26 @@ def test_a_tool_that_is_not_in_the_box_is_refused_with_the_tools_that_are(where:
         "There is no tool 'Write' for main. The tools are: Read, Task.",
         remedy=Remedy.OTHER_AGENT,
     )
+
+
+def test_where_only_reading_is_allowed_a_missing_tool_is_explained(where: Workspace) -> None:
+    small = gate(where, Policy(Mode.PLAN), toolbox=BOX.only(["Read"]))
+    said = small.judge(call("Write", file_path="a.txt")).why
+    assert said == f"There is no tool 'Write' for main. The tools are: Read. {READS_ONLY}"
+
+
+def test_a_refusal_without_an_approver_names_what_the_user_can_allow(where: Workspace) -> None:
+    said = refusal(gate(where).judge(call("Write", file_path="a.txt")))
+    assert said.startswith("Refused: this needs approval, and nobody can approve it in this run. Write of ")
+    assert said.endswith(
+        f' The user can allow it with --permission-mode acceptEdits, or --allow "Write({where.cwd}/a.txt)".'
+    )
+
+
+def test_a_refusal_by_a_rule_says_that_it_is_one(where: Workspace) -> None:
+    denied = gate(where, Policy(rules=(parse_rule("Read", Action.DENY),)))
+    said = refusal(denied.judge(call("Read", file_path="a.txt")))
+    assert said.startswith("Refused: Read of 'a.txt': the rule ")
 
 
 def test_an_agent_whose_file_names_others_in_vain_is_told_what_is_needed(where: Workspace) -> None:
@@ -209,7 +231,7 @@ def test_whose_task_it_is_decides_about_stopping_it(where: Workspace) -> None:
         """A child and a sibling."""
 
         def relation(self, target: str) -> Relation:
-            return "own" if target == "mine" else "kin" if target == "sibling" else "foreign"
+            return "own" if target == "mine" else "related" if target == "sibling" else "foreign"
 
     door = gate(where, relatives=Two(), named=frozenset({"send_message"}))
     found = {

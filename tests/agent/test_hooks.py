@@ -105,7 +105,7 @@ async def test_a_hook_refuses_by_its_exit_code_or_its_answer(yard: Yard, command
         ("sleep 100", "Timed out after"),
         ("kill -9 $$", "Ended by signal 9"),
         ("./not-there.sh", "Exit code 127."),
-        ("echo '{half'", "its answer is no JSON that could be read"),
+        ("echo '{half'", "its answer is not valid JSON"),
     ],
 )
 async def test_a_hook_that_gives_no_answer_has_not_agreed(yard: Yard, command: str, why: str):
@@ -126,7 +126,7 @@ async def test_a_hook_that_fails_is_passed_over_with_a_warning(yard: Yard):
     hooks = yard.hooks(before("exit 3"))
     assert (await hooks.before(CALL), hooks.warnings) == (
         None,
-        ["The hook `exit 3` failed with exit code 3 and was passed over"],
+        ["The hook `exit 3` failed with exit code 3 and was ignored"],
     )
 
 
@@ -134,7 +134,7 @@ async def test_a_hook_cannot_change_a_call(yard: Yard):
     hooks = yard.hooks(before(says({"hookSpecificOutput": {"updatedInput": {"file_path": "/etc/passwd"}}})))
     assert await hooks.before(CALL) is None
     assert len(hooks.warnings) == 1
-    assert hooks.warnings[0].endswith("wants to change a call; that has no effect")
+    assert hooks.warnings[0].endswith("wants to change a call, which is not supported")
 
 
 @pytest.mark.parametrize("name", ["Edit", "edit", "MultiEdit", "multi_edit"])
@@ -173,7 +173,7 @@ async def test_what_a_hook_says_is_bounded_and_inert(yard: Yard):
 async def test_a_call_too_large_to_be_shown_is_refused(yard: Yard):
     reason = await yard.hooks(before("true")).before(ToolCall("c", "Edit", {"text": "x" * MOST_GIVEN}))
     assert reason is not None
-    assert "larger than the 4,194,304 bytes" in reason
+    assert "larger than 4,194,304 bytes" in reason
 
 
 async def test_a_call_of_a_megabyte_is_shown_whole(yard: Yard):
@@ -207,7 +207,7 @@ async def test_a_hook_keeps_an_agent_at_work_a_few_times_at_most(yard: Yard):
     given = [json.loads(line) for line in (yard.root / "given").read_text().splitlines()]
     assert [each["stop_hook_active"] for each in given] == [False, *[True] * MOST_KEPT]
     assert {each["last_assistant_message"] for each in given} == {"done"}
-    assert hooks.warnings == ["a hook would not let it end after 3 times, so it ended all the same"]
+    assert hooks.warnings == ["a hook did not let it finish 3 times; then it finished nevertheless"]
 
 
 @pytest.mark.parametrize(
@@ -246,7 +246,7 @@ async def test_a_hook_that_was_killed_has_not_agreed(yard: Yard):
 async def test_the_warning_about_a_failed_hook_says_what_it_said(yard: Yard):
     hooks = yard.hooks(before("echo no such rule >&2; exit 1"))
     assert await hooks.before(CALL) is None
-    assert hooks.warnings[0].endswith("failed with exit code 1 and was passed over: no such rule")
+    assert hooks.warnings[0].endswith("failed with exit code 1 and was ignored: no such rule")
 
 
 @pytest.mark.parametrize(

@@ -6,14 +6,17 @@ from typing import Any
 
 import pytest
 
+from gencode import GenCode
+from gencode.agent.loop import EMPTY_REPLY, REPEATED, TURNS_LEFT
 from gencode.agent.toolbox import ToolContext, ToolOutput, tool
 from gencode.core.events import CallDecided, MessageAdded, TaskCreated, TaskEnded, TaskStarted
 from gencode.core.messages import AssistantMessage, Message, ToolMessage, ToolResult, UserMessage
 from gencode.core.outcome import Outcome
 from gencode.core.status import Status, stop_cause
 from gencode.core.task import replay, transcript_of
+from gencode.providers.scripted import ScriptedProvider
 from gencode.stores.memory import MemoryStore
-from gencode.testing import call, says, scripted
+from gencode.testing import Overhearing, call, says, scripted
 
 
 async def messages(gen: Any, task: str) -> list[Message]:
@@ -89,10 +92,28 @@ async def test_at_the_limit_there_is_one_turn_without_tools_and_what_it_says_is_
         Status.LIMIT_REACHED,
         "this is what I have",
         "the limit of 2 turns was reached",
-        3,
+        2,
     )
     assert isinstance(said[-2], UserMessage) and said[-2].sender == "system"
     assert isinstance(said[-1], AssistantMessage) and said[-1].calls == ()
+
+
+async def test_the_last_turn_has_the_same_tools_and_a_reply_that_only_calls_is_asked_for_again(
+    tmp_path: Path,
+) -> None:
+    look = says("", call("Glob", pattern="*"))
+    heard = Overhearing(ScriptedProvider.of({"Explore": [look, look, says("this is what I have")]}))
+    async with GenCode.open(tmp_path, model=heard) as gen:
+        outcome = await gen.task("Explore", "look", max_turns=1)
+        said = await messages(gen, outcome.agent_id)
+    first, last, again = heard.requests
+    assert (outcome.result, [each.may_call for each in heard.requests]) == (
+        "this is what I have",
+        [True, False, False],
+    )
+    assert (last.tools, again.tools) == (first.tools, ())
+    replies = [each for each in said if isinstance(each, AssistantMessage)]
+    assert [len(each.calls) for each in replies] == [1, 0, 0]
 
 
 async def test_a_model_that_fails_fails_the_task_and_keeps_the_half_reply(tmp_path: Path) -> None:
@@ -118,7 +139,10 @@ async def test_a_tool_with_a_fault_of_its_own_does_not_end_the_task(tmp_path: Pa
         outcome = await gen.task("general-purpose", "try")
         (answered,) = results(await messages(gen, outcome.agent_id))
     assert answered == ToolResult(
-        "call_0_0", "stumble", "stumble failed by a fault of its own; the log has the details.", error=True
+        "call_0_0",
+        "stumble",
+        "stumble failed because of a bug in it; the log of GenCode has the details.",
+        error=True,
     )
     assert outcome.status is Status.COMPLETED
 
@@ -299,3 +323,39 @@ async def test_a_file_swapped_for_a_link_after_it_was_judged_is_not_read(tmp_pat
         swapped, read = results(await messages(gen, outcome.agent_id))
     assert (swapped.text, read.error) == ("swapped", True)
     assert "CANARY" not in read.text
+
+
+def notices(transcript: list[Message]) -> list[str]:
+    """What GenCode told the agent."""
+    return [each.text for each in transcript if isinstance(each, UserMessage) and each.sender == "system"]
+
+
+async def test_an_empty_reply_is_asked_about_once(tmp_path: Path) -> None:
+    async with scripted(tmp_path, Explore=[says(" "), says("here it is")]) as gen:
+        outcome = await gen.task("Explore", "look")
+        said = notices(await messages(gen, outcome.agent_id))
+    assert told(outcome) == (Status.COMPLETED, "here it is", None, 2)
+    assert said == [EMPTY_REPLY]
+
+
+async def test_the_third_identical_call_with_the_same_result_is_noticed(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("x\n")
+    same, other = call("Grep", pattern="x"), call("Grep", pattern="y")
+    turns = [says("", each) for each in (same, same, other, same, same, same, same)]
+    async with scripted(tmp_path, Explore=[*turns, says("done")]) as gen:
+        outcome = await gen.task("Explore", "look")
+        said = notices(await messages(gen, outcome.agent_id))
+    assert (outcome.status, said) == (Status.COMPLETED, [REPEATED.format(tool="Grep")])
+
+
+async def test_the_last_turns_are_announced_once(tmp_path: Path) -> None:
+    turns = [says("", call("Glob", pattern=f"*{number}")) for number in range(12)]
+    async with scripted(tmp_path, settings={"max_turns": 12}, main=[*turns, says("done")]) as gen:
+        outcome = await gen.ask("look").outcome()
+        transcript = await messages(gen, outcome.agent_id)
+    said = notices(transcript)
+    assert said[0] == TURNS_LEFT.format(turns=5) and said.count(said[0]) == 1
+    place = next(
+        at for at, each in enumerate(transcript) if isinstance(each, UserMessage) and each.text == said[0]
+    )
+    assert sum(isinstance(each, AssistantMessage) for each in transcript[:place]) == 7

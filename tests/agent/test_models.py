@@ -41,6 +41,17 @@ def test_an_unknown_name_is_an_error_with_names(asked: str) -> None:
         registry().resolve(asked)
 
 
+def test_the_maker_of_a_well_known_model_is_named() -> None:
+    models = ModelRegistry({"openai": provider, "anthropic": provider}, {})
+    for asked, meant in (
+        ("gpt-4", "openai/gpt-4"),
+        ("o3", "openai/o3"),
+        ("Claude-Opus-5", "anthropic/claude-opus-5"),
+    ):
+        with pytest.raises(UnknownName, match=f"Did you mean {meant}"):
+            models.resolve(asked)
+
+
 def test_a_tier_without_a_model_says_where_to_set_one() -> None:
     with pytest.raises(UserMistake, match=r"settings.toml, \[models\] balanced"):
         registry().resolve("sonnet")
@@ -69,3 +80,10 @@ def test_an_unknown_name_in_an_agent_file_inherits_with_a_warning() -> None:
     assert "gpt-imaginary" in child.warnings[0]
     with pytest.raises(UnknownName):
         models.resolve("gpt-imaginary", parent)
+
+
+def test_a_tier_without_a_model_falls_back_to_the_parents_model_with_a_note() -> None:
+    models = registry()
+    child = models.resolve("opus", models.resolve("acme/large"))
+    note = "no model is set for the tier 'opus', so it used its parent's model acme/large"
+    assert (named(child), child.warnings) == (("opus", "acme/large", False), (note,))

@@ -61,7 +61,7 @@ I look.
 
 It is [31mthere.
 
-[task 9f3a1c2e ended as completed at {AT}]
+[task 9f3a1c2e has finished (completed) at {AT}]
 """
 
 
@@ -92,6 +92,7 @@ def test_a_file_is_the_same_whether_it_grew_or_was_written_anew(tmp_path: Path, 
     assert file.path.read_text() == (tmp_path / "b.md").read_text() == WHOLE
     assert file.trouble == ""
     assert is_whole(file.path, folded(events))
+    assert is_whole(tmp_path / "b.md", folded(events))
     assert sorted(each.name for each in tmp_path.iterdir()) == ["b.md", "outputs"]
 
 
@@ -107,7 +108,7 @@ def test_a_run_that_goes_on_is_set_apart_from_the_one_before(tmp_path: Path) -> 
     file.add(folded(events[:13]), events[11:13])
     file.add(folded(events), events[13:])
     rewrite(tmp_path / "b.md", events)
-    last = f"\n## Result\n\nNo more.\n\n[task 9f3a1c2e ended as completed at {AT}]\n"
+    last = f"\n## Result\n\nNo more.\n\n[task 9f3a1c2e has finished (completed) at {AT}]\n"
     assert file.path.read_text() == f"{WHOLE}\nResumed: {AT}\nModel: n\n\n> And?\n{last}"
     assert f"\n\nResumed: {AT}\nModel: n\n\n> And?\n{last}" in (tmp_path / "b.md").read_text()
 
@@ -115,7 +116,7 @@ def test_a_run_that_goes_on_is_set_apart_from_the_one_before(tmp_path: Path) -> 
 def test_a_run_that_waits_to_go_on_says_so_before_what_it_was_told(tmp_path: Path) -> None:
     events = journal(*LIFE, TaskQueued(), MessageAdded(UserMessage("And?")), TaskStarted(model="n"))
     rewrite(tmp_path / "b.md", events)
-    waits = f"\nWaits for its turn to go on: {AT}\n\n> And?\n\nResumed: {AT}\nModel: n\n"
+    waits = f"\nWaits in the queue: {AT}\n\n> And?\n\nResumed: {AT}\nModel: n\n"
     assert (tmp_path / "b.md").read_text().endswith(waits)
 
 
@@ -162,7 +163,7 @@ def test_a_long_life_is_cut_and_its_result_is_there_all_the_same(
     text = path.read_text()
     assert len(text) < 1_500
     assert text.count("[more steps: gen task show 9f3a1c2e]") == 1
-    assert text.endswith(f"It is [31mthere.\n\n[task 9f3a1c2e ended as completed at {AT}]\n")
+    assert text.endswith(f"It is [31mthere.\n\n[task 9f3a1c2e has finished (completed) at {AT}]\n")
     rewrite(path, events)
     assert path.stat().st_size < 1_500
     assert is_whole(path, folded(events))
@@ -176,7 +177,9 @@ def test_a_task_that_failed_says_why_before_what_it_said(tmp_path: Path) -> None
     assert (
         (tmp_path / "a.md")
         .read_text()
-        .endswith(f"## Result\n\nError: no network\n\nhalf\n\n[task 9f3a1c2e ended as failed at {AT}]\n")
+        .endswith(
+            f"## Result\n\nError: no network\n\nhalf\n\n[task 9f3a1c2e has finished (failed) at {AT}]\n"
+        )
     )
 
 
@@ -185,6 +188,8 @@ def test_a_file_without_its_end_is_not_whole(tmp_path: Path) -> None:
     path = grown(tmp_path / "a.md", events[:-1]).path
     assert not is_whole(path, folded(events))
     assert not is_whole(tmp_path / "missing.md", folded(events))
+    path.write_text(WHOLE)
+    assert not is_whole(path, folded(events)), "anybody can write how it would end"
     rewrite(path, events)
     assert is_whole(path, folded(events))
 

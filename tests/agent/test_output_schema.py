@@ -1,7 +1,4 @@
-"""Results that fit a JSON Schema: which schemas count, how the text is read, what the model is told.
-
-GEN_EXAMPLES sets how many examples each property is tried with.
-"""
+"""Results that fit a JSON Schema: which schemas count, how the text is read, what the model is told."""
 
 import json
 import os
@@ -16,7 +13,6 @@ from gencode.agent.json_reply import MOST_DEPTH, MOST_TEXT, the_json_in
 from gencode.agent.output_schema import LONGEST_COMPLAINT, SchemaMismatch, check_schema, read_output
 from gencode.core.errors import ToolError, UserMistake
 
-EXAMPLES = settings(max_examples=int(os.environ.get("GEN_EXAMPLES", "100")), deadline=None)
 CHECKS = settings(max_examples=int(os.environ.get("GEN_EXAMPLES", "10")), deadline=None)
 
 PERSON: dict[str, Any] = {
@@ -146,8 +142,8 @@ NOT_SCHEMAS: list[tuple[Any, str]] = [
     ({"type": "object", 1: {}}, "its name '1' is not a text"),
     ({"const": float("nan")}, "no numbers such as NaN"),
     ({"const": 2**64}, "more than 64 bits"),
-    ({"const": "\ud800"}, "half a character"),
-    ({"properties": {"\udfff": {}}}, "half a character"),
+    ({"const": "\ud800"}, "lone surrogate"),
+    ({"properties": {"\udfff": {}}}, "lone surrogate"),
     ({"const": b"bytes"}, "no values such as bytes"),
     ({"enum": ({1},)}, "no values such as tuple"),
 ]
@@ -202,26 +198,22 @@ def test_a_value_may_be_a_plain_number(text: str) -> None:
     assert read_output(text, {"type": "integer"}) == 42
 
 
-@EXAMPLES
 @given(value=values)
 def test_every_value_comes_back_whole(value: Any) -> None:
     assert the_json_in(json.dumps(value)) == value
     assert the_json_in(json.dumps(value, ensure_ascii=False, indent=2)) == value
 
 
-@EXAMPLES
 @given(value=containers, before=prose)
 def test_every_value_is_found_at_the_end_of_prose(value: Any, before: str) -> None:
     assert the_json_in(before + json.dumps(value)) == value
 
 
-@EXAMPLES
 @given(value=containers, before=prose, after=prose)
 def test_every_value_is_found_in_a_fence(value: Any, before: str, after: str) -> None:
     assert the_json_in(f"{before}```json\n{json.dumps(value, indent=1)}\n```\n{after}") == value
 
 
-@EXAMPLES
 @given(text=st.text() | st.text('{}[]",:\\`\n 1ae').map(lambda text: text * 3))
 def test_any_text_is_read_or_refused(text: str) -> None:
     try:
@@ -341,9 +333,9 @@ def test_formats_count() -> None:
         (f"[{2**64}]", "The JSON value cannot be kept: a number in it has more than 64 bits."),
         (
             r'["\ud800"]',
-            r"The JSON value cannot be kept: a text in it holds half a character (a lone \ud800 to \udfff).",
+            r"The JSON value cannot be kept: a text in it holds a lone surrogate (\ud800 to \udfff).",
         ),
-        (r'{"\udc00": 1}', r"A name in the JSON value holds half a character (a lone \ud800 to \udfff)."),
+        (r'{"\udc00": 1}', r"A name in the JSON value holds a lone surrogate (\ud800 to \udfff)."),
         ("[" * 400_000, "The JSON value is more than 64 levels deep; make it flatter."),
         (json.dumps(nested(MOST_DEPTH)), "The JSON value is more than 64 levels deep; make it flatter."),
         ("x" * 10_000_000, "The reply has 10,000,000 characters; a result may have 1,000,000."),
@@ -377,7 +369,7 @@ def test_texts_made_to_be_slow_are_refused(text: str) -> None:
 
 
 def test_a_schema_made_to_be_slow_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(output_schema, "SECONDS", 1.0)
+    monkeypatch.setattr(output_schema, "SECONDS", 1)
     parts = {f"d{n}": {"allOf": [{"$ref": f"#/$defs/d{n + 1}"}] * 2} for n in range(40)}
     schema = check_schema({"$ref": "#/$defs/d0", "$defs": {**parts, "d40": {"type": "integer"}}})
     assert "the check was ended after 1 seconds" in complaint("1", schema)

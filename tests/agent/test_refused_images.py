@@ -22,12 +22,12 @@ from gencode.testing import Overhearing, call, says
 BAD = Image("image/png", packed(png(2, 2)))
 WHY = "it refused the request (HTTP 400: Could not process image)."
 NOTE = UserMessage(
-    "[GenCode: the model's provider refused the last 1 picture and accepted the request without. What was "
-    f"refused cannot be seen and stays left out. Its words: {WHY}]",
+    "[The model's provider refused 1 image and accepted the request without. You cannot see what was left "
+    f"out. The provider said: {WHY}]",
     sender="system",
     unseen=1,
 )
-LEFT_OUT = "[1 picture left out here: refused by a model's provider]"
+LEFT_OUT = "[1 image left out here: refused by a model's provider]"
 
 
 class Picky:

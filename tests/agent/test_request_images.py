@@ -1,11 +1,10 @@
 """Which pictures go with a request: the latest, as many as vendors take, and none to a model without eyes."""
 
-import os
 from itertools import accumulate
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gencode import GenCode
@@ -26,7 +25,6 @@ from gencode.providers.scripted import ScriptedProvider
 from gencode.stores.memory import MemoryStore
 from gencode.testing import Overhearing, says
 
-EXAMPLES = int(os.environ.get("GEN_EXAMPLES", "60"))
 SEES = "openai/gpt"
 WEIGHT = MOST_TOGETHER // 3
 
@@ -60,9 +58,9 @@ def test_a_few_pictures_are_all_shown() -> None:
 def test_a_model_that_takes_text_only_is_told_that_there_were_pictures(model: str) -> None:
     why = "left out here: this model takes text only]"
     assert as_shown(HISTORY, model) == [
-        UserMessage(f"look\n[2 pictures {why}"),
+        UserMessage(f"look\n[2 images {why}"),
         HISTORY[1],
-        ToolMessage((ToolResult("a", "paint", f"[1 picture {why}"), ToolResult("b", "Read", "text"))),
+        ToolMessage((ToolResult("a", "paint", f"[1 image {why}"), ToolResult("b", "Read", "text"))),
         *HISTORY[3:],
     ]
 
@@ -71,13 +69,13 @@ def test_those_before_the_latest_are_named_only() -> None:
     many = [UserMessage(f"{number}", images=(shown(number), shown(number))) for number in range(11)]
     many[0] = UserMessage("0", images=(shown(0), shown(0), shown(0)))
     why = "left out here: only the latest are shown]"
-    assert as_shown(many, SEES) == [UserMessage(f"0\n[3 pictures {why}"), *many[1:]]
+    assert as_shown(many, SEES) == [UserMessage(f"0\n[3 images {why}"), *many[1:]]
 
 
 def test_a_message_may_keep_the_later_part_of_its_pictures() -> None:
     three = UserMessage("", images=tuple(shown(number, WEIGHT) for number in range(3)))
     (reduced, last) = as_shown([three, UserMessage("", images=(shown(9),))], SEES)
-    note = "[1 picture left out here: only the latest are shown]"
+    note = "[1 image left out here: only the latest are shown]"
     assert reduced == UserMessage(note, images=three.images[1:])
     assert last == UserMessage("", images=(shown(9),))
 
@@ -87,7 +85,7 @@ def test_what_a_provider_refused_is_left_out_and_what_came_before_and_after_is_s
     told = as_shown([*HISTORY, UserMessage("refused", sender="system", unseen=2), later], SEES)
     assert pictures_in(told) == [shown(1), shown(4)]
     assert told[0] == UserMessage(
-        "look\n[1 picture left out here: refused by a model's provider]", images=(shown(1),)
+        "look\n[1 image left out here: refused by a model's provider]", images=(shown(1),)
     )
 
 
@@ -104,7 +102,6 @@ async def test_requests_stay_bounded_however_many_pictures_a_conversation_has(tm
     assert len(pictures_in(journal)) == 8
 
 
-@settings(max_examples=EXAMPLES)
 @given(st.lists(st.lists(st.sampled_from([*FILLINGS]), max_size=6), max_size=12))
 def test_a_request_carries_the_latest_that_fit_in_their_order(weights: list[list[int]]) -> None:
     numbers = iter(range(1_000))

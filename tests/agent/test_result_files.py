@@ -74,7 +74,7 @@ async def test_its_agent_pages_and_searches_it_and_nobody_else_does(tmp_path: Pa
         again = await gen.ask("go on", session="00000001").outcome()
         _, read, found = results(transcript_of(await store.events(again.agent_id)))
     assert "line 3999 of many" in read.text and not read.error
-    assert found.text.endswith(f"{Path(file).name}:3210:line 3210 of many") and not found.error
+    assert found.text.endswith(f"{Path(file).name}\n3210:line 3210 of many") and not found.error
     async with scripted(tmp_path, store=store, main=[says("", *looks), says("done")]) as gen:
         stranger = await gen.ask("spy").outcome()
         refused = results(transcript_of(await store.events(stranger.agent_id)))
@@ -93,7 +93,7 @@ async def test_it_goes_with_its_task(tmp_path: Path) -> None:
     store = numbered()
     (result,) = await ran(tmp_path, says("", call("Flood")), store=store)
     async with scripted(tmp_path, store=store) as gen:
-        await components(gen).records.delete(await gen.find("00000001"))
+        await components(gen).tasks.records.delete(await gen.find("00000001"))
     assert not file_in(result.text).parent.exists()
 
 

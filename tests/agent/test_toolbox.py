@@ -1,18 +1,25 @@
 """Tools from functions, and boxes of them."""
 
 from collections.abc import Container
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
+from tests.tools.desk import Desk
 
-from gencode.agent.toolbox import GrowingToolbox, LazyTool, Param, Tool, Toolbox, ToolContext, tool
+from gencode.agent.server_toolbox import ServerToolbox
+from gencode.agent.toolbox import LazyTool, Param, Tool, Toolbox, ToolContext, tool
 from gencode.core.errors import ToolError, UnknownName, UserMistake
 from gencode.core.messages import ToolCall
 from gencode.core.spec import ToolChoice
 from gencode.core.text import clip
+from gencode.tools.catalog import TOOLS
+from gencode.tools.edit import EDIT
+from gencode.tools.read import READ
+from gencode.tools.todo import TODO_WRITE
 
 
 @tool(effect="read", name="Look", aliases=("look_at",))
@@ -44,7 +51,6 @@ def test_the_signature_is_the_schema() -> None:
             "how": {"type": "string", "enum": ["far", "near"], "default": "near"},
         },
         "required": ["path"],
-        "additionalProperties": False,
     }
 
 
@@ -196,16 +202,120 @@ def test_further_tools_are_asked_for_once_and_take_no_name_that_is_there() -> No
 
 def test_tools_that_come_while_an_agent_is_at_work_are_added_and_none_is_replaced() -> None:
     come = [look]
-    box = GrowingToolbox([scribble], lambda: come, lambda _: None)
+    box = ServerToolbox([scribble], lambda: come, lambda _: None)
     told = box.schemas()
-    box.grow()
+    assert box.grow() == ()
     assert box.schemas() is told
     come[:] = [replace(look, description="Something else."), shelf_look]
     assert "shelf_look" not in box
-    box.grow()
-    assert ([*box], box["Look"], box["SHELF_LOOK"]) == (
-        ["scribble", "Look", "shelf_look"],
-        look,
+    assert box.grow() == ("shelf_look",)
+    assert (box["Look"], box["SHELF_LOOK"]) == (look, shelf_look)
+    schemas = box.schemas()
+    assert schemas[:2] == told
+    assert [each.name for each in schemas[2:]] == ["ToolSearch", "ToolUse"]
+    assert "- shelf_look: " in schemas[2].description
+    come.append(replace(shelf_look, name="mcp__a__b", server="a"))
+    assert (box.grow(), box.schemas()) == (("mcp__a__b",), schemas)
+
+
+def server_tool(number: int) -> Tool:
+    return replace(
         shelf_look,
+        name=f"mcp__big__tool_{number}",
+        description=f"[MCP server big] Does thing {number}. {'And more of it. ' * 40}",
+        server="big",
+        source="mcp",
     )
-    assert box.schemas() == (*told, shelf_look.as_schema())
+
+
+def test_large_server_tools_are_deferred_and_listed_by_their_first_sentence() -> None:
+    few = ServerToolbox([look], lambda: [server_tool(1), server_tool(2)], lambda _: None)
+    assert [each.name for each in few.schemas()] == ["Look", "mcp__big__tool_1", "mcp__big__tool_2"]
+    many = [server_tool(number) for number in range(60)]
+    box = ServerToolbox([look], lambda: many, lambda _: None)
+    names, listed = [each.name for each in box.schemas()], box.schemas()[1].description
+    assert names == ["Look", "ToolSearch", "ToolUse"]
+    assert "- mcp__big__tool_59: Does thing 59." in listed and "And more" not in listed
+    assert sum(len(str(each)) for each in box.schemas()) < 8_000
+    assert all(each.name in box for each in many)
+
+
+async def test_deferred_tools_are_found_by_words_and_by_name(tmp_path: Path) -> None:
+    many = [server_tool(number) for number in range(60)]
+    box = ServerToolbox([look], lambda: many, lambda _: None)
+    box.schemas()
+    desk = Desk(tmp_path)
+    found = await desk.use(box["ToolSearch"], query="mcp__big__tool_7")
+    assert found.startswith("mcp__big__tool_7: [MCP server big] Does thing 7.")
+    assert '"properties":' in found and found.count("Arguments: ") == 1
+    assert (await desk.use(box["ToolSearch"], query="thing 33")).startswith("mcp__big__tool_33: ")
+    with pytest.raises(ToolError, match="No MCP tool matches"):
+        await desk.use(box["ToolSearch"], query="zebra")
+
+
+def test_a_call_through_tooluse_is_a_call_of_the_tool_itself() -> None:
+    many = [server_tool(number) for number in range(60)]
+    box = ServerToolbox([look], lambda: many, lambda _: None)
+    box.schemas()
+
+    def use(**given: Any) -> ToolCall:
+        return box.called(ToolCall("c", "ToolUse", given))
+
+    meant = ToolCall("c", "mcp__big__tool_7", {"a": 1})
+    assert use(name="mcp__big__tool_7", arguments={"a": 1}) == meant
+    assert use(name="mcp__big__tool_7", arguments='{"a": 1}') == meant
+    wrongs: tuple[dict[str, Any], ...] = (
+        {"name": "nothing", "arguments": {}},
+        {"name": 3},
+        {"name": "mcp__big__tool_7", "arguments": "{"},
+    )
+    assert [use(**wrong).name for wrong in wrongs] == ["ToolUse"] * 3
+
+
+def test_the_values_of_a_nested_enum_are_named_when_another_is_given() -> None:
+    with pytest.raises(ToolError) as caught:
+        TODO_WRITE.parse(ToolCall("c", "TodoWrite", {"todos": [{"content": "x", "status": "doing"}]}))
+    assert "Each of todos takes content (string, required), " in str(caught.value)
+    assert "status ('completed' | 'in_progress' | 'pending', required)" in str(caught.value)
+
+
+def test_a_tool_with_a_better_one_beside_it_is_taken_and_not_offered() -> None:
+    def offered(*names: str) -> list[str]:
+        return [each.name for each in Toolbox(TOOLS).only(names).schemas()]
+
+    assert offered("Read", "LS", "TaskStop", "KillShell") == ["Read", "TaskStop"]
+    assert offered("LS", "KillShell") == ["LS", "KillShell"]
+    assert "LS" in Toolbox(TOOLS) and "list_dir" in Toolbox(TOOLS)
+
+
+def test_bounds_are_checked_and_not_sent() -> None:
+    shown = str([each.as_schema().parameters for each in TOOLS])
+    assert [word in shown for word in ("minimum", "maxItems", "additionalProperties", "minLength")] == [
+        False
+    ] * 4
+    with pytest.raises(ToolError, match="limit"):
+        READ.parse(ToolCall("c", "Read", {"file_path": "a", "limit": 0}))
+    with pytest.raises(ToolError, match="unknown field"):
+        READ.parse(ToolCall("c", "Read", {"file_path": "a", "nothing": 0}))
+
+
+def test_names_of_parameters_from_other_products_are_taken() -> None:
+    call = EDIT.spelled(ToolCall("c", "Edit", {"path": "a", "old_str": "x", "new_str": "y"}))
+    assert call.input == {"file_path": "a", "old_string": "x", "new_string": "y"}
+
+
+def test_a_hidden_value_is_accepted_and_not_shown_to_models() -> None:
+    @tool(effect="read", name="Paint")
+    async def paint(
+        ctx: ToolContext,
+        how: Annotated[Literal["", "thin", "thick"], Param("How", hidden=("thick",))] = "",
+        why: Annotated[str, Param("Why", hidden=True)] = "",
+    ) -> str:
+        """Paint."""
+        return how
+
+    assert paint.as_schema().parameters["properties"] == {
+        "how": {"type": "string", "enum": ["thin"], "description": "How"}
+    }
+    taken = paint.parse(ToolCall("c", "Paint", {"how": "thick", "why": "so"}))
+    assert (getattr(taken, "how"), getattr(taken, "why")) == ("thick", "so")  # noqa: B009

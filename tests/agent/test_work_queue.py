@@ -1,21 +1,16 @@
-"""Slots: who is at work, who waits, and that nothing gets lost.
-
-GEN_EXAMPLES sets how many examples each property is tried with.
-"""
+"""Slots: who is at work, who waits, and that nothing gets lost."""
 
 import asyncio
-import os
 from collections import Counter
 from collections.abc import Mapping
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gencode.agent.work_queue import QueueEntry, Slot, SlotPool, order_of_starts
 from gencode.core.errors import UserMistake
 
-EXAMPLES = settings(max_examples=int(os.environ.get("GEN_EXAMPLES", "100")), deadline=None)
 MODEL = "local/small"
 
 
@@ -260,7 +255,6 @@ async def test_who_waits_for_a_capped_model_stands_behind_those_who_begin_before
     await cancelled(*tasks)
 
 
-@EXAMPLES
 @given(st.lists(st.sampled_from("abcd")))
 def test_without_caps_the_order_is_by_round_then_by_who_came_first(parents: list[str]) -> None:
     seen: Counter[str] = Counter()

@@ -10,12 +10,11 @@ from random import Random
 from typing import Literal
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gencode.agent.work_queue import Slot, SlotPool
 
-EXAMPLES = settings(max_examples=int(os.environ.get("GEN_EXAMPLES", "100")), deadline=None)
 SEEDS = range(int(os.environ.get("GEN_SEEDS", "5")))
 CAPS = {"big": 2, "big/slow": 1, "mid/x": 1}
 MODELS = ("big/slow", "big/fast", "mid/x", "small/y")
@@ -166,7 +165,6 @@ def move(what: What, pick: int, plain: Plain, real: Real) -> None:
         plain.cancel(key)
 
 
-@EXAMPLES
 @given(st.integers(1, 4), st.lists(STEPS, min_size=20, max_size=60))
 def test_slots_do_what_the_plain_list_does(most: int, steps: list[tuple[What, int, str, str]]) -> None:
     asyncio.run(play(most, steps))
@@ -204,7 +202,6 @@ async def storm(random: Random, most: int) -> None:
     assert slots.slot("one more", "z", "small/y").try_acquire() is False
 
 
-@EXAMPLES
 @given(st.randoms(use_true_random=True), st.integers(1, 6))
 def test_no_slot_is_lost_whenever_somebody_is_cancelled(random: Random, most: int) -> None:
     asyncio.run(storm(random, most))

@@ -118,6 +118,14 @@ def test_show_tells_what_was_asked_for_and_what_is_used(tmp_path: Path, home: Pa
     assert "used model: offline-search" in out and out.rstrip().endswith("Review.")
 
 
+def test_show_tells_the_model_that_the_settings_give_an_agent(tmp_path: Path, home: Path):
+    (home / ".gen").mkdir()
+    (home / ".gen" / "settings.toml").write_text('[agent_models]\nexplore = "offline"\n')
+    shown = gen("agents", "show", "Explore", "--json", cwd=tmp_path, GEN_MODEL="vllm/main")
+    other = gen("agents", "show", "Plan", "--json", cwd=tmp_path, GEN_MODEL="vllm/main")
+    assert (shown.json["usedModel"], other.json["usedModel"]) == ("offline-search", "vllm/main")
+
+
 def test_show_of_an_unknown_agent_offers_the_nearest(tmp_path: Path):
     ended = gen("agents", "show", "Explor", cwd=tmp_path)
     assert (ended.code, "Did you mean Explore" in ended.err) == (2, True)
@@ -143,7 +151,7 @@ def test_new_leaves_a_trusted_folder_trusted_with_the_new_agent(tmp_path: Path):
     assert gen("agents", "show", "second", "--json", cwd=tmp_path).code == 0
     by_an_agent = gen(*words, "third", cwd=tmp_path, **{PROCESS_MARK: "1"})
     assert "gen trust" in by_an_agent.err
-    assert gen("trust", "--json", cwd=tmp_path).json["state"] == "changed"
+    assert gen("trust", "--json", cwd=tmp_path).json["state"] == "added"
 
 
 def test_new_does_not_trust_what_else_changed(tmp_path: Path):
@@ -260,3 +268,26 @@ def test_who_an_agent_may_send_is_checked(tmp_path: Path, home: Path):
         ("broken", "number.md, line 4: sends must be names of agents."),
         ("warning", "unknown.md: it may start nope, but there is no such agent"),
     ]
+
+
+def test_the_agents_of_task_types_are_copied_once_and_apply_once_trusted(tmp_path: Path):
+    written = gen("agents", "add", "task-types", "--json", cwd=tmp_path).json["written"]
+    again = gen("agents", "add", "task-types", cwd=tmp_path)
+    assert [Path(each).name for each in written] == ["code", "deepresearch", "explore", "general", "plan"]
+    assert (again.code, again.out) == (2, "")
+    assert gen("trust", "--yes", cwd=tmp_path).code == 0
+    listed = gen("agents", "list", "--json", cwd=tmp_path).json["agents"]
+    used = [each["name"] for each in listed if any(each["source"].startswith(one) for one in written)]
+    assert sorted(used) == ["code", "deepresearch", "explore", "general", "plan"]
+
+
+def test_the_team_is_copied_for_a_project_or_for_oneself_and_nothing_is_wrong_with_it(tmp_path: Path):
+    for_all = gen("agents", "add", "team", "--user", "--json", cwd=tmp_path).json["written"]
+    written = gen("agents", "add", "team", "--json", cwd=tmp_path).json["written"]
+    linted = gen("agents", "lint", ".gen/agents", "--json", cwd=tmp_path).json["files"]
+    skills = gen("skills", "list", "--json", cwd=tmp_path).json["skills"]
+    assert {Path(each).name for each in for_all} == {Path(each).name for each in written}
+    assert len(linted) == len([each for each in written if each.endswith(".md")]) > 4
+    assert [each["warnings"] for each in linted if each["warnings"] or not each["loadable"]] == []
+    assert {Path(each).name for each in for_all if "/skills/" in each} <= {each["name"] for each in skills}
+    assert gen("agents", "add", "task-types", "--user", cwd=tmp_path).code == 2

@@ -8,7 +8,7 @@ from gencode.agents.registry import Registry
 from gencode.core.rules import Mode
 from gencode.core.spec import AgentSpec, ToolChoice
 
-LOOKING = ToolChoice(("Read", "Glob", "Grep", "WebFetch", "WebSearch"))
+LOOKING = ToolChoice(("Read", "Glob", "Grep", "Bash", "WebFetch", "WebSearch"))
 
 
 @pytest.fixture
@@ -35,7 +35,7 @@ def test_every_built_in_file_is_clean_and_tells_its_agent_how_to_reply(registry:
         assert spec is not None
         assert (spec.warnings, spec.extra, spec.rules, spec.model) == ((), {}, (), "inherit")
         assert (spec.builtin, spec.source, Path(entry.path).stem) == (True, entry.path, spec.name)
-        assert ("Reply with:" in spec.prompt, "characters" in spec.prompt) == (True, False)
+        assert ("What to report:" in spec.prompt, "characters" in spec.prompt) == (True, False)
         assert "`path:line`" in spec.prompt
 
 

@@ -158,7 +158,7 @@ def test_hooks_in_a_form_that_would_not_run_are_kept_and_pointed_out():
     spec = claude("hooks:\n  pre: echo hello")
     assert spec.hooks == {"pre": "echo hello"}
     assert len(spec.warnings) == 1
-    assert spec.warnings[0].startswith("the hook 'pre' has no effect: it is no event")
+    assert spec.warnings[0].startswith("the hook 'pre' has no effect: there is no such event")
     good = claude(
         "hooks:\n  PreToolUse:\n    - matcher: Bash\n      hooks: [{type: command, command: ./check}]"
     )

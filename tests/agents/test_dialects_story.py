@@ -43,7 +43,7 @@ async def test_an_agent_of_each_dialect_runs_with_exactly_its_tools(sample: Samp
     shown = await tools_of(trusted(tmp_path, sample.path, sample.text), sample.name)
     plans = sample.also.get("mode") is Mode.PLAN
     if sample.tools.allow is not None:
-        named = [name for name in sample.tools.allow if name not in sample.tools.deny]
+        named = [name for name in sample.tools.allow if name not in (*sample.tools.deny, "LS")]
         notes = MEMORY if sample.also.get("memory") and {"Write", "Edit"} & {*named} else ()
         assert shown == [*(name for name in named if not name.startswith("mcp__")), *notes]
     else:
@@ -53,12 +53,12 @@ async def test_an_agent_of_each_dialect_runs_with_exactly_its_tools(sample: Samp
 
 
 TABLES = {
-    "general": "current_time sleep get_env set_env Read Write LS delete_file move_file get_file_info Edit "
+    "general": "current_time sleep get_env set_env Read Write delete_file move_file get_file_info Edit "
     "Grep http_get http_post http_request WebSearch json_parse json_stringify base64_encode base64_decode "
     "memory_list memory_read memory_write memory_patch memory_append task_list task_replay notify",
-    "explore": "current_time get_env Read LS get_file_info Grep http_get WebSearch json_parse base64_decode "
+    "explore": "current_time get_env Read get_file_info Grep http_get WebSearch json_parse base64_decode "
     "memory_list memory_read task_list task_replay notify",
-    "plan": "current_time get_env Read LS get_file_info Grep http_get WebSearch json_parse base64_decode "
+    "plan": "current_time get_env Read get_file_info Grep http_get WebSearch json_parse base64_decode "
     "memory_list memory_read memory_write memory_append task_list task_replay notify",
 }
 

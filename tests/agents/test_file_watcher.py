@@ -258,14 +258,13 @@ def test_an_agent_of_a_trusted_project_that_changes_counts_as_it_was_trusted(gen
     assert spec.outdated == living.note
 
 
-def test_a_new_agent_of_a_folder_that_changed_since_it_was_trusted_says_so(gen: Path, project: Path):
+def test_a_new_agent_of_a_trusted_folder_waits_for_trust_alone(gen: Path, project: Path):
     put(project / ".gen/agents/tester.md", AGENT.format(described="Trusted."))
     trusting(project, gen)
     living = living_agents(gen, [standing(project, gen)])
     new = put(project / ".gen/agents/writer.md", AGENT.format(described="New.").replace("tester", "scribe"))
     now = living.current()
-    changed = "its folder has changed since it was trusted"
-    why = f"{new}: {changed}; review it with: gen trust {project}"
+    why = f"{new}: it is new since its folder was trusted; review it with: gen trust {project}"
     with pytest.raises(UserMistake) as by_file:
         now.find("writer")
     with pytest.raises(UserMistake) as by_name:

@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gencode.agents.agent_file import read_agent as read
+from gencode.agents.agent_file import read_agent_file
 from gencode.agents.dialects.table import GENCODE
 from gencode.core.errors import UserMistake
 from gencode.core.rules import Action, Mode, Rule, written_in
@@ -288,3 +289,10 @@ def test_an_effort_that_nobody_knows_is_an_error(text: str) -> None:
 @pytest.mark.parametrize("text", ["true", "[low]", "{a: low}"])
 def test_an_effort_that_is_no_word_is_an_error(text: str) -> None:
     assert "effort must be a text" in refusal(f"effort: {text}")
+
+
+def test_every_mistake_of_a_file_is_named_with_its_line():
+    block = "max-turns: -3\ntols: Read\npermission-mode: wild\nbackground: perhaps"
+    file = read_agent_file(f"---\nname: tester\ndescription: d\n{block}\n---\nx".encode(), "t.md", "gencode")
+    assert [line for line in range(1, 9) if f"ine {line}: " in file.why_not] == [4, 6, 7]
+    assert [(each.code, each.line) for each in file.findings] == [("unknown-field", 5)]

@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gencode.agents.agent_file import read_agent_file
@@ -13,7 +13,6 @@ from gencode.agents.lint import lint
 from gencode.core.errors import UserMistake
 from tests.interfaces.cli.running import gen
 
-EXAMPLES = int(os.environ.get("GEN_EXAMPLES", "50"))
 BOMB = "\n".join(f"l{n}: &l{n} [{', '.join([f'*l{n - 1}'] * 9)}]" for n in range(1, 20))
 MATTER = "---\nname: x\ndescription: d\n{}\n---\nbody"
 
@@ -106,7 +105,6 @@ PIECES = st.sampled_from(
 )
 
 
-@settings(max_examples=EXAMPLES, deadline=None)
 @given(
     st.lists(PIECES | st.text(max_size=20), max_size=8),
     st.sampled_from(list(DIALECTS)),

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gencode.agents.inline_agents import InlineRegistry, typed_agents
@@ -106,7 +106,6 @@ VALUES = st.recursive(
 NAMES = st.sampled_from(["description", "prompt", "tools", "model", "permissionMode", "hooks", "mcpServers"])
 
 
-@settings(max_examples=100)
 @given(
     st.dictionaries(st.text(max_size=12), st.dictionaries(NAMES | st.text(max_size=8), VALUES, max_size=6))
 )

@@ -1,19 +1,16 @@
 """A new agent's file reads back as what was asked for, and never takes the place of another file."""
 
-import os
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gencode.agents.new_agent import NewAgentFile, write_agent
 from gencode.core.errors import UserMistake
 from gencode.core.rules import Mode
 from gencode.core.spec import ToolChoice
-
-EXAMPLES = int(os.environ.get("GEN_EXAMPLES", "50"))
 
 
 def test_everything_that_was_asked_for_is_in_the_file(tmp_path: Path):
@@ -87,7 +84,6 @@ def test_tools_of_servers_and_of_other_products_need_not_be_there(tmp_path: Path
 LINES = st.text(st.characters(codec="utf-8", exclude_categories=("C", "Zl", "Zp")), min_size=1, max_size=60)
 
 
-@settings(max_examples=EXAMPLES, deadline=None)
 @given(LINES.filter(lambda text: text.strip() and "\\n" not in text and text.isprintable()))
 def test_any_description_comes_back(text: str):
     with TemporaryDirectory() as folder:

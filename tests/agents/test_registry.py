@@ -167,7 +167,7 @@ def test_an_agent_of_a_trusted_project_counts_before_the_users(tmp_path: Path):
     theirs = bring(project, "tester.md", "---\ndescription: The project's.\n---\n")
     mine = write(home, "tester.md", "---\ndescription: Mine.\n---\n")
     registry = Registry.load(home, trusted(project, home))
-    assert registry.find("tester") == AgentSpec("tester", "The project's.", source=theirs)
+    assert registry.find("tester") == AgentSpec("tester", "The project's.", source=theirs, project=True)
     assert [(entry.path, entry.shadowed_by) for entry in of_users(registry)] == [(mine, theirs), (theirs, "")]
 
 
@@ -188,11 +188,25 @@ def test_a_projects_agent_passes_for_a_built_in_one_only_when_it_says_so(tmp_pat
     )
 
 
+def test_the_name_of_an_agent_whose_trusted_folder_changed_means_no_other_agent(tmp_path: Path):
+    project = tmp_path / "project"
+    bring(project, "a.md", "---\nname: Explore\ndescription: Ours.\noverride: true\n---\n")
+    bring(project, "b.md", "---\nname: Plan\ndescription: Hides nothing.\n---\n")
+    trust(standing(project, tmp_path), tmp_path)
+    bring(project, "a.md", "---\nname: Explore\ndescription: Sneaky.\noverride: true\n---\n")
+    registry = Registry.load(tmp_path, standing(project, tmp_path))
+    with pytest.raises(UserMistake, match="The agent 'explore' cannot be used.*gen trust"):
+        registry.find("explore")
+    assert registry.find("plan").builtin
+    trust(standing(project, tmp_path), tmp_path)
+    assert Registry.load(tmp_path, standing(project, tmp_path)).find("explore").description == "Sneaky."
+
+
 def test_a_projects_agent_with_override_replaces_a_built_in_one_and_is_no_built_in(tmp_path: Path):
     project, home = tmp_path / "project", tmp_path / "home"
     path = bring(project, "a.md", "---\nname: Explore\ndescription: Ours.\noverride: true\n---\n")
     registry = Registry.load(home, trusted(project, home))
-    assert registry.find("explore") == AgentSpec("Explore", "Ours.", source=path, override=True)
+    assert registry.find("explore") == AgentSpec("Explore", "Ours.", source=path, override=True, project=True)
     assert [entry.shadowed_by for entry in registry.listing() if entry.shadowed_by] == [path]
 
 

@@ -1,10 +1,9 @@
 """A SKILL.md becomes a skill, as its author meant it, whatever it holds."""
 
-import os
 import re
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gencode.agents.skill_file import LONGEST_DESCRIPTION, LONGEST_NAME, read_skill, split_tools
@@ -12,7 +11,6 @@ from gencode.core.errors import UserMistake
 from gencode.core.spec import Skill
 from gencode.permissions.project_files import LARGEST_KEPT
 
-EXAMPLES = int(os.environ.get("GEN_EXAMPLES", "60"))
 PATH = "/skills/notes/SKILL.md"
 
 
@@ -68,7 +66,7 @@ def test_without_a_description_the_first_words_are_taken():
     ("fields", "agent"),
     [
         ("agent: Plan", "Plan"),
-        ("context: fork", "general-purpose"),
+        ("context: fork", "general"),
         ("context: fork\nagent: Plan", "Plan"),
         ("context: inline", ""),
         ("license: MIT", ""),
@@ -139,7 +137,6 @@ def test_a_description_without_end_is_cut():
     assert skill.warnings == (f"the description is cut at {LONGEST_DESCRIPTION:,} characters",)
 
 
-@settings(max_examples=EXAMPLES, deadline=None)
 @given(
     st.binary(max_size=400)
     | st.text(max_size=400).map(lambda text: f"---\n{text}\n---\nx".encode("utf-8", "ignore"))

@@ -19,7 +19,9 @@ from gencode.core.events import (
     ChangesMoved,
     CostEstimated,
     DurableFact,
+    FilesCheckpointed,
     MessageAdded,
+    SessionRewound,
     TaskBackgrounded,
     TaskCreated,
     TaskEnded,
@@ -32,6 +34,7 @@ from gencode.core.messages import (
     AssistantMessage,
     CommandRun,
     FileChange,
+    FileCheckpoint,
     Thinking,
     ToolCall,
     ToolMessage,
@@ -39,7 +42,7 @@ from gencode.core.messages import (
     Trace,
     Usage,
     UserMessage,
-    place_told,
+    place_message,
 )
 from gencode.core.place import ClonePlace, FolderPlace, WorkerCopy, WorktreePlace
 from gencode.core.rules import Action, DecidedBy, Decision, Mode, Policy, Remedy, Rule, RuleOrigin, RuleSource
@@ -72,7 +75,7 @@ places = st.one_of(
 )
 messages = st.one_of(
     st.builds(UserMessage, words, words, several_words, st.integers(0, 9), ends=several_words),
-    st.builds(place_told, words, places),
+    st.builds(place_message, words, places),
     st.builds(
         AssistantMessage,
         words,
@@ -168,8 +171,14 @@ summed_up = st.builds(
 )
 estimated = st.builds(CostEstimated, usages)
 moved = st.one_of(st.just(TaskBackgrounded()), st.builds(TaskImported, words))
+kept = st.builds(FileCheckpoint, words, words, st.none() | words, counts, st.booleans())
+several_kept = st.lists(kept, max_size=2).map(tuple)
+rewound = st.one_of(
+    st.builds(FilesCheckpointed, words, several_kept, words),
+    st.builds(SessionRewound, st.integers(1, 12), st.booleans(), several_kept),
+)
 durable: st.SearchStrategy[DurableFact] = st.one_of(
-    created, started, queued, added, summed_up, estimated, decided, moved, ended, changes_moved
+    created, started, queued, added, summed_up, estimated, decided, moved, rewound, ended, changes_moved
 )
 
 
@@ -182,7 +191,7 @@ def lives(draw: Callable[[st.SearchStrategy[Any]], Any], most: int = 12) -> list
     facts: list[DurableFact] = [draw(created)]
     status = Status.PENDING
     for _ in range(draw(st.integers(0, most))):
-        choices: list[st.SearchStrategy[DurableFact]] = [added, summed_up, estimated, decided, moved]
+        choices: list[st.SearchStrategy[DurableFact]] = [added, summed_up, estimated, decided, moved, rewound]
         if status is not Status.RUNNING:
             choices.append(started)
         choices += [queued, changes_moved] if status.ended else [ended]

@@ -6,7 +6,15 @@ from gencode.budgets.ledger import BudgetSpent, Granted, Hold, Shortage, Wait
 from gencode.budgets.limits import NANO
 from gencode.core.budget import Budget
 from gencode.core.errors import Fenced
-from gencode.core.events import BudgetSet, CostEstimated, MessageAdded, TaskCreated, TaskEnded, TaskStarted
+from gencode.core.events import (
+    BudgetSet,
+    CostEstimated,
+    MessageAdded,
+    TaskCreated,
+    TaskEnded,
+    TaskQueued,
+    TaskStarted,
+)
 from gencode.core.messages import AssistantMessage, Usage, UserMessage
 from gencode.core.status import EndReason, Status
 from gencode.journal.store import Lease, Store
@@ -99,8 +107,8 @@ async def test_a_hold_is_replaced_by_the_next_one_of_its_task_and_dropped_when_n
     assert await store.ledger.hold(hold(child, 60)) == Granted(alone=True)
     assert await store.ledger.hold(hold(child, 90)) == Granted(alone=True)
     assert await store.ledger.hold(hold(top, 20)) == Wait(top.task, (child.task,))
-    await store.ledger.release(child.task)
-    await store.ledger.release(child.task)
+    await store.ledger.release(hold(child, 90))
+    await store.ledger.release(hold(child, 90))
     assert await store.ledger.hold(hold(top, 20)) == Granted(alone=True)
     assert await store.ledger.hold(hold(child, 90)) == Wait(top.task, (top.task,))
     await store.append(top, [MessageAdded(UserMessage("nothing that costs anything"))])
@@ -241,6 +249,47 @@ async def test_of_two_processes_that_settle_one_call_only_the_owner_of_the_task_
     assert await store.ledger.recount() == []
 
 
+async def test_a_run_that_ends_with_the_beginning_of_another_one_holds_nothing_any_more(
+    open_store: OpenStore,
+) -> None:
+    """So it is where a worker takes the place of one that died, and waits for its turn before it asks."""
+    store = await open_store()
+    top = await begun(store, None, Budget(tokens=100))
+    lost = await begun(store, top.task)
+    await store.append(lost, [reply(10)])
+    assert isinstance(await store.ledger.hold(hold(lost, 60)), Granted)
+    lease = await store.take(lost.task, "other", "me")
+    died = TaskEnded(Status.INTERRUPTED, reason=EndReason.PROCESS_DIED)
+    await store.append(lease, [died, TaskQueued()])
+    assert await store.ledger.hold(hold(top, 60)) == Granted(alone=True)
+
+
+async def test_who_has_lost_a_task_takes_no_hold_for_it_and_drops_none(open_store: OpenStore) -> None:
+    """It may have waited for its turn all the time, or break its call off only now."""
+    store = await open_store()
+    top = await begun(store, None, Budget(tokens=100))
+    lost = await begun(store, top.task)
+    assert await store.ledger.hold(hold(lost, 60)) == Granted(alone=True)
+    lease = await store.take(lost.task, "other", "me")
+    await store.append(lease, [CostEstimated(Usage(10)), ENDED], last=True)
+    lease = await store.take(lost.task, "other")
+    await store.append(lease, [TaskStarted()])
+    assert await store.ledger.hold(hold(lease, 30)) == Granted(alone=True)
+    await store.ledger.release(hold(lost, 60))
+    with pytest.raises(Fenced):
+        await store.ledger.hold(hold(lost, 60))
+    assert await store.ledger.hold(hold(top, 70)) == Wait(top.task, (lost.task,))
+    with pytest.raises(Fenced):
+        await store.ledger.hold(hold(lost, 80))
+    await store.append(lease, [reply(30), ENDED], last=True)
+    with pytest.raises(Fenced):
+        await store.ledger.hold(hold(lost, 60))
+    assert await store.ledger.hold(hold(top, 70)) == Granted(alone=True)
+    balance = await store.ledger.balance(top.task)
+    assert balance is not None
+    assert (balance.account.calls, balance.account.spent["tokens"]) == (1, 40)
+
+
 async def test_an_owner_that_dies_between_hold_and_reply_keeps_nobody_waiting(open_store: OpenStore) -> None:
     store = await open_store()
     top = await begun(store, None, Budget(tokens=3_000))
@@ -248,16 +297,28 @@ async def test_an_owner_that_dies_between_hold_and_reply_keeps_nobody_waiting(op
     dead = await store.create(TaskCreated("worker", parent=top.task), "dead", said)
     assert isinstance(await store.ledger.hold(hold(dead, 2_900)), Granted)
     assert await store.ledger.hold(hold(top, 200)) == Wait(top.task, (dead.task,))
+    assert (await store.ledger.holds(dead.task), await store.ledger.holds(top.task)) == (True, False)
     for _ in range(2):  # whoever finds it may do so, and more than one does
         await close_task(store, dead.task, "me", "dead")
     assert isinstance(await store.ledger.hold(hold(top, 200)), Granted)
-    await store.ledger.release(top.task)
+    await store.ledger.release(hold(top, 200))
     found, balance = await store.task(dead.task), await store.ledger.balance(top.task)
     assert found is not None and balance is not None
     assert (found.status, balance.account.calls) == (Status.INTERRUPTED, 0)
     usage = found.totals.usage
     assert balance.account.spent["tokens"] == usage.input_tokens + usage.output_tokens > 0
     assert await store.ledger.recount() == []
+
+
+async def test_an_owner_that_dies_while_it_waits_for_its_hold_has_cost_nothing(open_store: OpenStore) -> None:
+    store = await open_store()
+    top = await begun(store, None, Budget(tokens=3_000))
+    said = [TaskStarted("m"), MessageAdded(UserMessage("look"))]
+    dead = await store.create(TaskCreated("worker", parent=top.task), "dead", said)
+    assert isinstance(await store.ledger.hold(hold(top, 2_900)), Granted)
+    assert await store.ledger.hold(hold(dead, 200)) == Wait(top.task, (top.task,))
+    await close_task(store, dead.task, "me", "dead")
+    assert await spent(store, top.task) == {"spawns": 1}
 
 
 async def test_a_limit_above_a_task_is_noticed_with_its_next_append(open_store: OpenStore) -> None:
@@ -337,7 +398,7 @@ async def test_whoever_waits_is_woken_when_something_was_settled_or_limited(open
     top = await begun(store, None, Budget(tokens=100))
     await store.ledger.hold(hold(top, 60))
     first = seen = store.changes.count
-    await store.ledger.release(top.task)
+    await store.ledger.release(hold(top, 60))
     seen = await store.changes.after(seen)
     await store.ledger.limit(top.task, Budget(tokens=50))
     seen = await store.changes.after(seen)

@@ -176,7 +176,7 @@ async def test_letters_posted_at_once_and_beside_appends_all_get_a_number(open_s
         assert [letter.number for letter in await store.unread_messages(lease.task)] == [1, 2, 3, 4, 5]
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(steps=st.lists(st.integers(0, 4), max_size=25))
 async def test_every_letter_is_taken_once_and_in_order(open_store: OpenStore, steps: list[int]) -> None:
     """A step of 0 posts a letter, any other takes at most so many."""
@@ -191,3 +191,4 @@ async def test_every_letter_is_taken_once_and_in_order(open_store: OpenStore, st
             await store.append(lease, [took(letter.number) for letter in come])
         waiting = [letter.number for letter in await store.unread_messages(lease.task)]
         assert [*heard, *waiting] == list(range(1, posted + 1))
+    await store.close()  # a database has few connections, and the next example opens its own

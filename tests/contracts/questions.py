@@ -26,11 +26,13 @@ from gencode.core.questions import (
 )
 from gencode.core.rules import Action, DecidedBy, Decision
 from gencode.questions.question_desk import Audience, QuestionDesk, who_answers
-from gencode.stores.question_rules import NOT_OURS, TOO_LONG
+from gencode.stores.question_table import NOT_OURS, TOO_LONG
 from tests.waiting import until
 
 OWNER = "worker"
 TERMINAL = "terminal"
+LIFETIME = 600.0
+"""So long a question waits here, however slow the machine is."""
 ME = Presence("me", "/a", background=True)
 
 
@@ -46,7 +48,7 @@ def about(task: str, *rules: str) -> Question:
 
 
 def post(question: Question, *, behind: bool = True, owner: str = OWNER, home: bool = False) -> NewQuestion:
-    return NewQuestion(question, owner, behind, 60.0, home)
+    return NewQuestion(question, owner, behind, LIFETIME, home)
 
 
 def name_of_one_that_died() -> str:
@@ -308,7 +310,7 @@ async def test_who_answers_where_the_task_is_not_run_any_more_is_told_so(store: 
     async with shared(store, desk) as (asked, _):
         [waiting] = desk.waiting()
         await store.take(waiting.question.task, "another", instead_of=TERMINAL)
-        with pytest.raises(UserMistake, match="its agent has ended: this answer does not count") as told:
+        with pytest.raises(UserMistake, match="its agent has ended: this answer has no effect") as told:
             await desk.answer(waiting.number, Answer(True))
         assert late == [str(told.value)]
         assert await asked == unasked(NOT_OURS)

@@ -154,3 +154,12 @@ async def test_a_tray_that_nobody_empties_takes_no_more(open_store: OpenStore) -
         await outbox.add_message(OutgoingMessage(FILE, "x"))
     with pytest.raises(UserMistake, match="Too many messages"):
         await outbox.add_message(OutgoingMessage(FILE, "x"))
+
+
+async def test_looking_for_messages_wakes_nobody_when_there_are_none(open_store: OpenStore) -> None:
+    store = await open_store()
+    seen = store.changes.count
+    assert await store.outbox.claim(["file"], NOON, LATE) == []
+    assert store.changes.count == seen
+    await store.outbox.add_message(OutgoingMessage(FILE, "hello", "me"))
+    assert store.changes.count > seen

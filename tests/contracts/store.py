@@ -378,7 +378,7 @@ async def test_a_journal_that_cannot_have_happened_is_not_adopted(
     assert await store.tasks(TaskQuery()) == []
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data(), life=lives())
 async def test_any_life_in_any_appends_is_the_replay_of_its_facts(
     open_store: OpenStore, data: st.DataObject, life: list[DurableFact]
@@ -394,6 +394,7 @@ async def test_any_life_in_any_appends_is_the_replay_of_its_facts(
     assert [event.fact for event in events] == life
     assert replay(events) == lease.state
     assert await store.tasks(TaskQuery()) == [lease.state]
+    await store.close()  # a database has few connections, and the next example opens its own
 
 
 async def test_a_parent_with_a_zero_character_is_stored(open_store: OpenStore) -> None:

@@ -9,10 +9,10 @@ from gencode.core.changes import (
     NamedTask,
     WorktreeChanges,
     WorktreeInUse,
+    describe_changes,
     listed,
     named,
     offers,
-    told,
     withdrawn,
 )
 from gencode.core.events import (
@@ -26,7 +26,7 @@ from gencode.core.events import (
 from gencode.core.messages import AssistantMessage
 from gencode.core.status import EndReason, Status
 from gencode.core.task import Task, replay
-from tests.core.test_task_fold import journal
+from tests.core.journal import journal
 
 TASK = journal(TaskCreated())[0].task
 BRANCH = f"gencode/{TASK}"
@@ -49,7 +49,7 @@ def task(*facts: DurableFact) -> Task:
 def test_a_result_is_what_was_said_with_what_became_of_the_changes() -> None:
     assert task(ended()).result == "done"
     assert (
-        ended(OPEN).told
+        ended(OPEN).full_text
         == task(ended(OPEN)).result
         == (
             "done\n\n"
@@ -77,7 +77,7 @@ def test_work_that_was_taken_over_is_not_offered_any_more() -> None:
 
 def test_the_last_one_in_a_worktree_tells_what_is_in_it() -> None:
     others = WorktreeInUse((NamedTask("b1", "Explore"), NamedTask("b2", "Plan")), TASK, own=True)
-    assert told(others).startswith(
+    assert describe_changes(others).startswith(
         "[Task b1 of Explore and task b2 of Plan are still at work in its worktree."
     )
     last = WorktreeChanges("merged", BRANCH, "/own/w", "/p", last=NamedTask("b2", "Plan"))
@@ -99,8 +99,8 @@ def test_only_the_offer_of_the_branch_that_was_taken_over_is_withdrawn() -> None
     for branch, same in {BRANCH: True, f"{BRANCH}-0123abcd": True, f"{BRANCH}-home": False}.items():
         change = MergedChanges("offered", "/p", branch)
         assert (offers(change, BRANCH), withdrawn(change, BRANCH) != change) == (same, same)
-    assert "git merge" not in told(withdrawn(OPEN, BRANCH))
-    assert "changed a.txt +2 -1" in told(withdrawn(OPEN, BRANCH))
+    assert "git merge" not in describe_changes(withdrawn(OPEN, BRANCH))
+    assert "changed a.txt +2 -1" in describe_changes(withdrawn(OPEN, BRANCH))
 
 
 def test_no_more_files_and_tasks_are_named_than_anybody_reads() -> None:

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from gencode.core.changes import ToldChanges, is_in_use, offers, told, withdrawn
+from gencode.core.changes import OldChanges, describe_changes, is_in_use, offers, withdrawn
 from gencode.core.events import (
     ChangesMoved,
     DurableFact,
@@ -21,7 +21,7 @@ from gencode.core.old_events import stored_fact
 from gencode.core.place import ClonePlace, FolderPlace, TaskPlace, WorkerCopy, WorktreePlace
 from gencode.core.status import EndReason, Status
 from gencode.core.task import replay
-from tests.core.test_task_fold import journal
+from tests.core.journal import journal
 
 BEGINNING = "Your last reply must be one JSON value that fits this JSON Schema, and nothing else around it:\n"
 NO_MORE = "From here on your replies need not be JSON any more."
@@ -117,7 +117,7 @@ AWAY = "To take it over, where that was not done: gen task merge 9f3a1c2e"
 def old_end(*lines: str) -> TaskEnded:
     text = "\n".join(("Made.", "", *lines))
     fact = stored_fact(msgspec.json.encode({"kind": "TaskEnded", "status": "completed", "result": text}))
-    assert isinstance(fact, TaskEnded) and fact.told == text
+    assert isinstance(fact, TaskEnded) and fact.full_text == text
     return fact
 
 
@@ -137,8 +137,8 @@ def result(*facts: DurableFact) -> str:
 def test_what_a_result_told_of_changes_is_known_beside_what_its_agent_said() -> None:
     fact = old_end(*TREE)
     [changes] = fact.changes
-    assert (fact.result, isinstance(changes, ToldChanges), offers(changes, BRANCH)) == ("Made.", True, True)
-    assert told(withdrawn(changes, BRANCH)).split("\n") == [TREE[1], *TREE[-3:]]
+    assert (fact.result, isinstance(changes, OldChanges), offers(changes, BRANCH)) == ("Made.", True, True)
+    assert describe_changes(withdrawn(changes, BRANCH)).split("\n") == [TREE[1], *TREE[-3:]]
     assert [is_in_use(each) for each in (changes, *old_end(IN_USE).changes)] == [False, True]
     assert old_end("[Its changes are nice.]").changes == ()
 
@@ -153,7 +153,7 @@ def test_what_became_of_changes_later_is_read_with_what_it_takes_back() -> None:
     assert result(end, old_move("\n".join(how)), applied) == f"Made.\n\n{copy}\nadded a +1 -0\n\n{now}"
     last = f"[The last one at work in its worktree has ended: task b1 of Explore.]\n{TREE[0]}"
     assert result(old_end(IN_USE), old_move(last, IN_USE)) == f"Made.\n\n{last}"
-    assert result(end, old_move(now)) == f"{end.told}\n\n{now}"
+    assert result(end, old_move(now)) == f"{end.full_text}\n\n{now}"
 
 
 OF = "Tools for files and commands take names that begin with /p/ for those in your copy."

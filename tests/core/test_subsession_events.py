@@ -5,7 +5,7 @@ import pytest
 from gencode.core.events import AnyFact, Event, MessageAdded, TaskCreated, TaskEnded, TaskStarted, TextArrived
 from gencode.core.messages import UserMessage
 from gencode.core.status import EndReason, Status
-from gencode.core.subsession_events import wire
+from gencode.core.subsession_events import Lineage, wire
 
 AT = "2026-11-15T02:32:00.123456Z"
 HEAD = {"task": "c0ffee00", "seq": 4, "at": AT}
@@ -44,7 +44,22 @@ IDS = {"subSessionId": "c0ffee00", "parentSessionId": "beef0000"}
     ],
 )
 def test_openforks_events_have_its_names_and_fields(fact: AnyFact, expected: dict[str, object]) -> None:
-    assert wire(Event("c0ffee00", 4, AT, fact), "beef0000") == {**HEAD, **IDS, **expected}
+    assert wire(Event("c0ffee00", 4, AT, fact), Lineage("beef0000")) == {**HEAD, **IDS, **expected}
+
+
+@pytest.mark.parametrize(
+    ("fact", "name"),
+    [
+        (TaskCreated("main", "hi", conversation=True), "SessionCreated"),
+        (TaskStarted("offline-search"), "SessionStatusChanged"),
+        (TextArrived("hm"), "SessionProgress"),
+        (TaskEnded(Status.COMPLETED, "found", reason=EndReason.FINISHED), "SessionCompleted"),
+    ],
+)
+def test_a_conversation_is_the_session_and_no_sub_session(fact: AnyFact, name: str) -> None:
+    told = wire(Event("c0ffee00", 4, AT, fact), Lineage(conversation=True))
+    assert (told["type"], told["sessionId"]) == (name, "c0ffee00")
+    assert "subSessionId" not in told
 
 
 def test_other_facts_keep_our_names() -> None:

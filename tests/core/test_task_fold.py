@@ -47,20 +47,14 @@ from gencode.core.task import (
     TaskReport,
     TaskTerms,
     TaskTotals,
+    as_rewound,
     fold,
     replay,
     whole_transcript,
 )
 from gencode.tasks.deadline import worked_seconds
 from tests.contracts.facts import lives
-
-
-def at(seq: int) -> str:
-    return f"2026-11-15T02:32:00.{seq:06}Z"
-
-
-def journal(*facts: AnyFact) -> list[Event]:
-    return [Event("9f3a1c2e", seq, at(seq), fact) for seq, fact in enumerate(facts, start=1)]
+from tests.core.journal import at, journal
 
 
 def test_no_facts_are_no_task() -> None:
@@ -242,10 +236,11 @@ def test_every_life_adds_up(life: list[DurableFact]) -> None:
     events = journal(*life)
     task = replay(events)
     assert task is not None
-    messages = whole_transcript(events)
+    messages = [fact.message for fact in life if isinstance(fact, MessageAdded)]
     replies = [message for message in messages if isinstance(message, AssistantMessage)]
     notes = [fact for fact in life if isinstance(fact, TranscriptCompacted)]
-    assert messages == [fact.message for fact in life if isinstance(fact, MessageAdded)]
+    left = [event.fact for event in as_rewound(events)]
+    assert whole_transcript(events) == [fact.message for fact in left if isinstance(fact, MessageAdded)]
     assert (task.seq, task.totals.turns) == (len(life), len(replies))
     assert task.evidence.tool_calls == sum(len(reply.calls) for reply in replies)
     costs = [fact.usage for fact in life if isinstance(fact, CostEstimated)]

@@ -1,19 +1,17 @@
 """Which pictures are taken from outside: whole in their form, of a size that vendors take."""
 
 import base64
-import os
 from collections.abc import Callable
 from functools import partial
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.pictures import WHOLE, gif, jpeg, packed, png, webp
 
 from gencode.core.messages import Image
 from gencode.files.images import LARGEST_PICTURE, WIDEST, picture
 
-EXAMPLES = int(os.environ.get("GEN_EXAMPLES", "60"))
 BROKEN = "that is cut or broken"
 SIZED: dict[str, Callable[[int, int], bytes]] = {
     "png": png,
@@ -70,7 +68,6 @@ def test_the_bound_is_in_bytes_of_the_picture() -> None:
     assert picture("image/png", "A" * 10_000_000) == "of more than 3,932,160 bytes"
 
 
-@settings(max_examples=EXAMPLES)
 @given(st.sampled_from(sorted(WHOLE)), st.data())
 def test_whatever_follows_a_right_beginning_is_judged(kind: str, data: st.DataObject) -> None:
     raw = WHOLE[kind]

@@ -347,9 +347,7 @@ def test_no_handle_is_left_open(ws: Path) -> None:
 
 
 @settings(
-    max_examples=int(os.environ.get("GEN_EXAMPLES", "50")),
     suppress_health_check=[HealthCheck.function_scoped_fixture],
-    deadline=None,
 )
 @given(st.binary(max_size=5_000), st.binary(max_size=5_000))
 def test_what_was_written_is_what_is_read(ws: Path, first: bytes, second: bytes) -> None:

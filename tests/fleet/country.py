@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from gencode import GenCode
-from gencode.core.messages import ToolMessage, UserMessage
+from gencode.core.messages import NoticeKind, ToolMessage, UserMessage
 from gencode.core.spec import TaskRequest
 from gencode.core.task import transcript_of
 from tests.fleet.driving import Fleet, Process, put_script
@@ -64,9 +64,10 @@ async def results(gen: GenCode, task: str) -> list[str]:
 
 
 async def told(gen: GenCode, task: str) -> list[str]:
-    """What a task was told."""
+    """What a task was told, but for remarks such as those on its permissions."""
     messages = transcript_of(await gen.history.events(task))
-    return [message.text for message in messages if isinstance(message, UserMessage)]
+    heard = [each for each in messages if isinstance(each, UserMessage)]
+    return [each.text for each in heard if each.notice is None or each.notice.kind is not NoticeKind.REMARK]
 
 
 async def detached(gen: GenCode) -> str:

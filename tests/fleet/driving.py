@@ -36,7 +36,12 @@ class Process:
         self, folder: Path, url: str, *options: str, agent: str = "", inside: tuple[str, ...] = ()
     ) -> None:
         self.log = folder / f"worker-{time.monotonic_ns()}"
-        environ = {**os.environ, "GEN_DATABASE_URL": url, "GEN_HOME": str(self.log)}
+        environ = {
+            **os.environ,
+            "PYTHONWARNINGS": "error",
+            "GEN_DATABASE_URL": url,
+            "GEN_HOME": str(self.log),
+        }
         lease = ("--lease-seconds", str(LEASE_SECONDS))
         self.log.mkdir()
         if agent:
@@ -52,13 +57,15 @@ class Process:
         self._begin = begin
         self.process = begin()
         self.told: dict[str, str] = {}
+        self.gave_up = False
 
     def tend(self) -> None:
-        """Start it again if it gave up."""
-        if self.process.poll() == HARD_END:
+        """Start it again if it gave up, as often as it needs to reach the database."""
+        code = self.process.poll()
+        self.gave_up = self.gave_up or code == HARD_END
+        if self.gave_up and code:
             self.close()
             self.process = self._begin()
-            self.ready()
 
     def ready(self) -> "Process":
         """Wait until it has begun."""

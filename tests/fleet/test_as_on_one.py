@@ -127,7 +127,7 @@ async def test_an_agent_on_a_worker_writes_to_its_sender_and_is_told_whom_it_rea
     assert told == f"main (task {job.id}) gets the message before its next reply."
     assert refused.endswith(f"You can also write to: main (task {job.id}), your parent.")
     assert [reported(each.text) for each in facts if isinstance(each, UserMessage) and each.mail] == [
-        f"[talker (task {child.agent_id}) says]\nhello"
+        f"[talker (task {child.agent_id}) writes]\nhello"
     ]
 
 

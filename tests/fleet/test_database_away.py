@@ -107,7 +107,7 @@ async def sending(fleet: Fleet, store: FleetStore) -> AsyncGenerator[tuple[GenCo
     model, settings = f"scripted:{fleet.folder}/script.json", {"allow": ["Task"]}
     try:
         async with GenCode.open(fleet.folder, model=model, settings=settings, store=store) as gen:
-            components(gen).other_processes.employ(FleetEngine(store, fleet.folder, {}, gen_home()))
+            components(gen).tasks.processes.employ(FleetEngine(store, fleet.folder, {}, gen_home()))
             job = await gen.start_turn("go")
             await until(lambda: len(fleet.owners("running")) == 2, "the agent is at work")
             yield gen, job, gate
@@ -164,7 +164,7 @@ async def test_an_agent_that_may_be_queued_is_called_off_when_nobody_tries_any_m
     fleet.write({"main": [{"calls": [{"name": "Task", "input": SENT}]}, {"text": "main done"}]})
     model, settings = f"scripted:{fleet.folder}/script.json", {"allow": ["Task"]}
     async with GenCode.open(fleet.folder, model=model, settings=settings, store=store) as gen:
-        components(gen).other_processes.employ(FleetEngine(store, fleet.folder, {}, gen_home()))
+        components(gen).tasks.processes.employ(FleetEngine(store, fleet.folder, {}, gen_home()))
         job = await gen.start_turn("go")
         await until(lambda: len(fleet.rows("SELECT id FROM gen_task")) == 2, "the agent is queued")
         if away > 1:
@@ -236,7 +236,7 @@ async def opened(fleet: Fleet, store: FleetStore) -> AsyncGenerator[GenCode]:
         async with GenCode.open(
             fleet.folder, model=f"scripted:{fleet.folder}/script.json", store=store
         ) as gen:
-            components(gen).other_processes.employ(FleetEngine(store, fleet.folder, {}, gen_home()))
+            components(gen).tasks.processes.employ(FleetEngine(store, fleet.folder, {}, gen_home()))
             yield gen
     finally:
         await store.close()
@@ -248,7 +248,9 @@ async def test_what_nobody_waits_for_is_queued_too_when_the_database_is_there_ag
         listener = gen.listen()
         fleet.postgres.stop()
         try:
-            giving = asyncio.ensure_future(components(gen).service.detach(TaskRequest("Explore", "look")))
+            giving = asyncio.ensure_future(
+                components(gen).tasks.service.detach(TaskRequest("Explore", "look"))
+            )
             await asyncio.wait_for(told(listener, watch.QUEUES), PATIENCE)
         finally:
             fleet.postgres.start()
@@ -262,7 +264,7 @@ async def test_a_task_is_woken_once_when_the_database_is_there_again(fleet: Flee
         [task] = await submit(gen, 1, "Explore")
         await ended(gen, [task])
         store.late = 2
-        await components(gen).service.detach(TaskRequest("", "again", resume=task, background=True))
+        await components(gen).tasks.service.detach(TaskRequest("", "again", resume=task, background=True))
         found = await gen.history.ended(task, PATIENCE)
         assert (found.result, found.totals.turns, store.late) == ("done again", 2, 0)
 
@@ -274,7 +276,7 @@ async def test_a_task_of_which_nobody_knows_whether_it_was_woken_is_not_woken_ag
         await ended(gen, [task])
         store.muted = True
         with pytest.raises(StoreTrouble, match=f"Whether task {task} was queued before that is not known"):
-            await components(gen).service.detach(TaskRequest("", "again", resume=task, background=True))
+            await components(gen).tasks.service.detach(TaskRequest("", "again", resume=task, background=True))
         store.muted = False
         found = await gen.history.ended(task, PATIENCE)
         assert (found.result, found.totals.turns) == ("done again", 2)

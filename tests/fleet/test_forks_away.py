@@ -210,7 +210,7 @@ async def test_in_a_clone_a_task_goes_on_is_forked_and_its_work_is_taken_over(
         merged = typed("task", "merge", first, cwd=clone, GEN_DATABASE_URL=country.url)
     assert [each.status for each in (forked, again)] == [Status.COMPLETED] * 2
     assert (forked.cwd, "two.txt" in listed[-2]) == (str(country.folder), False)
-    assert heard[-2].startswith(f"You work in a clone of the repository of {country.folder}, in {clone}.")
+    assert heard[-2].startswith(f"[You work in a clone of the repository of {country.folder}, in {clone}.")
     assert (resumed.code, f"{clone}" in resumed.err) == (3, True)
     lacks = f"{other} does not have the commit {git(country.folder, 'rev-parse', 'HEAD')[:12]}, at which it"
     assert [(each.code, lacks in each.err) for each in (refused, astray, wrong)] == [(2, True)] * 3, wrong.err

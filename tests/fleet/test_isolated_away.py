@@ -109,12 +109,12 @@ async def test_a_fork_of_a_task_in_a_worktree_here_begins_with_its_work(country:
         (tree / "left.txt").write_text("not committed\n")
         (tree / ".env").write_text("KEY=1\n")
         country.write(wrote("two.txt"))
-        task, words = await components(app).service.fork_detached(
+        task, words = await components(app).tasks.service.fork_detached(
             first["agentId"], Fork(), TaskRequest("", "another way")
         )
         [found] = await ended(app, [task])
         seen, heard = await results(app, task), await told(app, task)
-        early, early_words = await components(app).service.fork_detached(
+        early, early_words = await components(app).tasks.service.fork_detached(
             first["agentId"], Fork(3), TaskRequest("", "before")
         )
         [before] = await ended(app, [early])
@@ -150,7 +150,7 @@ async def test_a_fork_of_it_and_an_isolated_fork_of_another_one_are_isolated(cou
         country.write(wrote("two.txt"))
         asked = TaskRequest("", "another way", isolation="worktree")
         forks = [
-            (await components(app).service.fork_detached(task.id, Fork(), asked))[0]
+            (await components(app).tasks.service.fork_detached(task.id, Fork(), asked))[0]
             for task in (first, plain)
         ]
         found = await ended(app, forks)

@@ -21,7 +21,7 @@ from gencode.settings import gen_home
 from tests.fleet.conftest import PATIENT
 from tests.fleet.country import Country, call, results, says
 from tests.fleet.driving import ended
-from tests.fleet.test_questions import Saying, present
+from tests.fleet.present_person import Saying, present
 from tests.interfaces.cli.running import gen as typed
 from tests.mcp.fleet import ODD_SERVER, offer
 from tests.postgres import Postgres
@@ -48,7 +48,8 @@ class Abroad(Country):
     def server(self, name: str) -> dict[str, Any]:
         """A server whose file and log are outside of the project."""
         file = self.tell(name)
-        return {"command": sys.executable, "args": ["-S", "-E", str(ODD_SERVER), str(file)]}
+        command = {"command": sys.executable, "args": ["-S", "-E", str(ODD_SERVER), str(file)]}
+        return {**command, "sandbox": {"write": [str(self.folder.parent)]}}
 
     def tell(self, name: str, **how: str) -> Path:
         """How a server behaves from now on; the file that says so."""
@@ -123,8 +124,8 @@ async def test_what_refuses_a_tool_of_a_server_holds_on_the_worker(abroad: Abroa
     own.write_text(f'deny = ["{TOOL}"]\n')
     _, [there] = await abroad.sent(permission_mode="dontAsk")
     own.unlink()
-    assert refused == f"{TOOL}: the rule deny {TOOL}(*) from the flag --deny matches."
-    assert there == f"{TOOL}: the rule deny {TOOL}(*) from {own} matches."
+    assert refused == f"Refused: {TOOL}: the rule deny {TOOL}(*) from the flag --deny matches."
+    assert there == f"Refused: {TOOL}: the rule deny {TOOL}(*) from {own} matches."
     assert unasked.startswith("Refused: this needs approval, and nobody can approve it in this run.")
     assert abroad.calls() == before
 

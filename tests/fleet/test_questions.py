@@ -16,7 +16,7 @@ import pytest
 from gencode import GenCode
 from gencode.core.errors import UserMistake
 from gencode.core.events import TaskCreated
-from gencode.core.questions import Answer, Question
+from gencode.core.questions import Answer
 from gencode.core.spec import TaskRequest
 from gencode.core.status import Status
 from gencode.core.task import Task
@@ -27,6 +27,7 @@ from gencode.questions.question_desk import QuestionDesk
 from gencode.tasks.running_task import LocalTask
 from tests.fleet.conftest import PATIENT
 from tests.fleet.driving import Fleet, ended
+from tests.fleet.present_person import Saying, present
 from tests.interfaces.cli.running import Ended, in_terminal
 from tests.waiting import until
 
@@ -56,10 +57,6 @@ async def sitting(
         yield gen
 
 
-def present(fleet: Fleet) -> bool:
-    return fleet.rows("SELECT count(*) FROM gen_person") != [["0"]]
-
-
 async def sent(gen: GenCode) -> str:
     return (await gen.detach(TaskRequest("general-purpose", "do it"))).agent_id
 
@@ -73,18 +70,6 @@ async def heard(gen: GenCode, task: str) -> str:
     """What the tools of a task said."""
     told = (await gen.show(task)).transcript
     return json.dumps([message for message in told or () if "results" in message])
-
-
-class Saying:
-    """A person who always says the same and remembers what they were asked."""
-
-    def __init__(self, *answers: Answer) -> None:
-        self.asked: list[Question] = []
-        self._answers = list(answers)
-
-    async def answer(self, question: Question) -> Answer:
-        self.asked.append(question)
-        return self._answers[min(len(self.asked), len(self._answers)) - 1]
 
 
 async def test_a_command_is_asked_about_where_the_person_is_and_run_where_the_agent_is(
@@ -134,7 +119,7 @@ async def test_a_yes_for_the_session_counts_for_no_other_task_on_the_same_worker
         second = await sent(gen)
         await one(gen, second)
         assert len(person.asked) == 3
-        assert "Their reason: not twice" in await heard(gen, second)
+        assert "They wrote: not twice" in await heard(gen, second)
 
 
 async def test_what_was_answered_for_one_task_is_not_answered_for_another_of_the_same_room(

@@ -87,9 +87,9 @@ async def test_a_command_finds_the_copy_at_the_name_of_the_folder_that_was_sent(
         heard = await told(gen, found.id)
         shared = components(gen).store
         assert isinstance(shared, FleetStore)
-        back = await shared.parcels.returned(found.id)
+        back = await shared.snapshots.returned(found.id)
         assert back is not None and back[0].files == 1
-        await shared.parcels.taken(found.id, back[0].commit)
+        await shared.snapshots.taken(found.id, back[0].commit)
     assert f"{there}/" in heard[1]
     assert [text.splitlines()[0] for text in seen[:2]] == ["b", there]
     assert "Read-only file system" in seen[2]
@@ -128,15 +128,15 @@ async def test_what_an_agent_of_an_agent_changed_comes_home_and_every_name_and_r
         heard = await told(gen, child.id)
         shared = components(gen).store
         assert isinstance(shared, FleetStore)
-        back = await shared.parcels.returned(found.id)
-        sent = await shared.parcels.returned(child.id)
+        back = await shared.snapshots.returned(found.id)
+        sent = await shared.snapshots.returned(child.id)
     assert (found.status, child.status) == (Status.COMPLETED, Status.COMPLETED), (found, child)
     assert "first" in below[0] and below[1].startswith("Created")
     assert ["the rule" in text for text in below[2:]] == [True, True]
     assert "second" in seen[-1] and "[Its changes are in the files of " in seen[1]
     assert back is not None and back[0].files == 2
-    assert sent is not None and sent[0].parcel.key == back[0].parcel.key
-    assert [each.folder for each in sent[0].parcel.earlier] == [there]
+    assert sent is not None and sent[0].snapshot.key == back[0].snapshot.key
+    assert [each.folder for each in sent[0].snapshot.earlier] == [there]
     assert f"{child.cwd}/ or {there}/" in heard[1]
 
 

@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from gencode.core.events import MessageAdded, TaskCreated, TaskEnded, TaskStarted
-from gencode.core.messages import place_told
+from gencode.core.messages import place_message
 from gencode.core.place import WorkerCopy
 from gencode.core.status import EndReason, Status
 from gencode.fleet.worker_workspace import HERE, NAMES, told_copies
@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.needs("postgres"), pytest.mark.needs("git")]
 
 PARCEL = FolderSnapshot(key="a" * 40, tip="1" * 40)
 FIELDS = {"there": "/p", "here": "/own/c p", "worker": "w-1-ab"}
-HEARD = place_told(HERE.format(**FIELDS, names=NAMES.format(tops="/p")), WorkerCopy("/own/c p", "w-1-ab"))
+HEARD = place_message(HERE.format(**FIELDS, names=NAMES.format(tops="/p")), WorkerCopy("/own/c p", "w-1-ab"))
 
 
 async def ended(store: FleetStore, cwd: str, told: ReturnedChanges | None) -> str:
@@ -31,7 +31,7 @@ async def ended(store: FleetStore, cwd: str, told: ReturnedChanges | None) -> st
     begun = (TaskStarted(), MessageAdded(HEARD))
     lease = await store.create(TaskCreated(agent="Explore", prompt="look", cwd=cwd), "me", begun)
     if told is not None:
-        assert await store.parcels.hand_in(replace(told, task=lease.task), b"", "me")
+        assert await store.snapshots.hand_in(replace(told, task=lease.task), b"", "me")
     await store.append(lease, [TaskEnded(Status.COMPLETED, reason=EndReason.FINISHED)], last=True)
     return lease.task
 
@@ -65,18 +65,18 @@ async def test_merge_names_what_was_too_large_to_come_along(postgres: Postgres, 
     url = postgres.new_schema()
     repo = repository(tmp_path / "repo")
     store = await FleetStore.open(url)
-    parcels = store.parcels
-    parcel = await SnapshotBuilder(repo, tmp_path / "own", parcels).build()
+    snapshots = store.snapshots
+    snapshot = await SnapshotBuilder(repo, tmp_path / "own", snapshots).build()
     created = TaskCreated(agent="Explore", prompt="look", cwd=str(repo))
     lease = await store.create(created, "me", (TaskStarted(), MessageAdded(HEARD)))
     lodging = await open_task_worktree(
-        IncomingTask(lease.task, str(repo), parcel), parcels, tmp_path / "home"
+        IncomingTask(lease.task, str(repo), snapshot), snapshots, tmp_path / "home"
     )
     (lodging.cwd / "small.txt").write_text("small\n")
-    await lodging.hand_in(parcels, "me", "w-1-ab")
+    await lodging.hand_in(snapshots, "me", "w-1-ab")
     lodging.release(tmp_path / "home")
-    found = await parcels.returned(lease.task)
-    assert found and await parcels.hand_in(replace(found[0], left="made.bin"), found[1], "me")
+    found = await snapshots.returned(lease.task)
+    assert found and await snapshots.hand_in(replace(found[0], left="made.bin"), found[1], "me")
     await store.append(lease, [TaskEnded(Status.COMPLETED, reason=EndReason.FINISHED)], last=True)
     await store.close()
     words = ("task", "merge", lease.task)
@@ -94,15 +94,15 @@ async def test_whoever_wakes_a_task_behind_its_own_work_is_told_so(
     url = postgres.new_schema()
     store = await FleetStore.open(url)
     task = await ended(store, "/nowhere", ReturnedChanges("", PARCEL, "2" * 40, "/nowhere", "w-2"))
-    await store.parcels.taken(task, "2" * 40)
+    await store.snapshots.taken(task, "2" * 40)
     sent = typed("task", "send", task, "more", cwd=tmp_path, GEN_DATABASE_URL=url)
     found = await store.dispatched(task)
     await store.close()
-    parcel = read_order(found.order).parcel if found is not None and found.order is not None else None
+    snapshot = read_order(found.order).snapshot if found is not None and found.order is not None else None
     assert (
         sent.code,
         "/nowhere" in sent.err,
-        parcel is not None and parcel.missing,
+        snapshot is not None and snapshot.missing,
     ) == (0, True, (MissingChanges("taken_over", "/nowhere"),))
 
 

@@ -70,7 +70,9 @@ async def forks(country: Country, task: str) -> list[set[str]]:
     writes(country, "four.txt")
     async with country.gen() as app:
         near = await app.fork(task, "another way")
-        far, _ = await components(app).service.fork_detached(task, Fork(), TaskRequest("", "another way"))
+        far, _ = await components(app).tasks.service.fork_detached(
+            task, Fork(), TaskRequest("", "another way")
+        )
         found = [await app.find(near.agent_id), *await ended(app, [far])]
         assert [(each.status, each.end.error) for each in found] == [(Status.COMPLETED, None)] * 2
         return [await seen(app, each.id) for each in found]
@@ -79,7 +81,7 @@ async def forks(country: Country, task: str) -> list[set[str]]:
 async def came_back(app: GenCode, task: str) -> ReturnedChanges:
     shared = components(app).store
     assert isinstance(shared, SharedJournal)
-    found = await shared.parcels.returned(task)
+    found = await shared.snapshots.returned(task)
     assert found is not None
     return found[0]
 

@@ -125,7 +125,7 @@ async def test_a_task_that_was_woken_waits_like_a_new_one_wherever_one_looks(
             for each in await gen.history.outcomes(await gen.history.tasks(TaskQuery()))
             if each.agent_id == task
         ),
-        await components(gen).delegation.look(task, 0.0),
+        await gen.history.outcome(await gen.history.current(task)),
         await gen.history.outcome(await gen.history.ended(task, 0.0)),
     ]
     assert len(seen) == 4
@@ -161,8 +161,8 @@ async def test_a_task_that_was_woken_can_be_stopped_before_a_worker_begins_and_k
     gen: GenCode,
 ) -> None:
     task = await woken(gen)
-    stops = await components(gen).control.stop(task, stop_cause("a person stopped it"))
-    assert [each.id for each in stops.hit] == [task]
+    stops = await components(gen).tasks.control.stop(task, stop_cause("a person stopped it"))
+    assert [each.id for each in stops.affected] == [task]
     assert (stops.task.status, stops.task.result) == (Status.CANCELLED, "old")
     assert (await heard(gen, task))[-1] == "again"
     found = await gen.history.task(task)
@@ -190,7 +190,7 @@ async def test_a_task_that_was_woken_is_not_taken_from_the_workers_with_other_wo
     task = await woken(gen)
     more = TaskRequest("", "something else", resume=task, background=True)
     for go_on in (gen.detach(more), gen.start_resume(task, more)):
-        with pytest.raises(UserMistake, match="was woken and waits for a worker"):
+        with pytest.raises(UserMistake, match="was resumed and waits for a worker"):
             await go_on
 
 
@@ -250,5 +250,5 @@ async def test_an_agent_may_be_woken_as_often_as_one_likes(gen: GenCode) -> None
     found = await store.dispatched(task)
     assert found is not None and found.order is not None and found.takes > MOST_TAKES
     assert found.takes - read_order(found.order).takes == 0
-    with pytest.raises(UserMistake, match="was woken and waits for a worker"):
-        await components(gen).watcher.check_not_woken(await gen.find(task))
+    with pytest.raises(UserMistake, match="was resumed and waits for a worker"):
+        await components(gen).tasks.watcher.check_not_woken(await gen.find(task))

@@ -25,13 +25,12 @@ ALLOWED: dict[str, set[str]] = {
     "settings": {"core", "permissions", "settings"},
     "places": {"core", "settings", "places"},
     "fleet": {*ROOMS, "stores", "fleet"},
-    "app": {*_ALL, "wiring", "api_objects"},
-    "api_objects": {*_ALL, "wiring"} - {"app"},
+    "app": {*_ALL, "wiring"},
     "wiring": _ALL - {"app"},
     "testing": {*_ALL, "testing"},
     "interfaces": {*ROOMS, "settings", "places", "fleet", "app", "interfaces"} - {"sessions", "web"},
     "__main__": {"core", "app", "interfaces"},
-    "__init__": {*ROOMS, "app", "api_objects"},
+    "__init__": {*ROOMS, "app"},
 }
 WIRING = {"gencode.fleet.worker", "gencode.fleet.worker_folder"}
 """Put a worker together, as `app` does an open GenCode."""
@@ -48,6 +47,7 @@ BEHIND_THE_API = {
     "gencode.tasks.start",
     "gencode.tasks.supervisor",
     "gencode.tasks.task_folders",
+    "gencode.tasks.task_parts",
 }
 """What an open GenCode is made of; interfaces reach it through the public API. Pyright checks `_parts`."""
 

@@ -1,12 +1,15 @@
 """Every command and setting is documented, and no document or file names this or any other machine."""
 
-import argparse
 import re
-from collections.abc import Iterator
-from typing import cast
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
 
 import msgspec
+import pytest
 
+from tests.house.command_line import commands, options
 from tests.house.source import ROOT, files
 
 REFERENCE = ROOT / "docs" / "reference"
@@ -25,30 +28,6 @@ MACHINE = re.compile(
         ]
     )
 )
-
-
-Parser = argparse.ArgumentParser
-
-
-def commands(parser: Parser, name: str = "gen") -> Iterator[tuple[str, Parser]]:
-    """Every command with its parser, in the order of the help."""
-    yield name, parser
-    for action in parser._actions:  # pyright: ignore[reportPrivateUsage]
-        choices = cast(object, action.choices)
-        for word, below in cast("dict[str, object]", choices if isinstance(choices, dict) else {}).items():
-            if isinstance(below, Parser):
-                yield from commands(below, f"{name} {word}")
-
-
-def options(parser: Parser) -> list[str]:
-    """The spellings of a command's own options that its help shows."""
-    return [
-        text
-        for action in parser._actions  # pyright: ignore[reportPrivateUsage]
-        if action.help != argparse.SUPPRESS
-        for text in action.option_strings
-        if text not in {"-h", "--help"}
-    ]
 
 
 def shown(option: str, text: str) -> bool:
@@ -103,13 +82,39 @@ def test_the_house_rules_fit_on_one_page() -> None:
     assert len((ROOT / "AGENTS.md").read_text("utf-8").splitlines()) <= 80
 
 
-def test_links_between_documents_lead_somewhere() -> None:
-    link = re.compile(r"\]\((?!https?:|#|mailto:)([^)#\s]+)")
-    broken = [
-        f"{page.relative_to(ROOT)}: {target}"
-        for page in files()
-        if page.suffix == ".md" and "src" not in page.parts and "tests" not in page.parts
-        for target in link.findall(page.read_text("utf-8"))
-        if not (page.parent / target).exists()
-    ]
+LINK = re.compile(r"\]\((?!https?:|mailto:)([^)#\s]*)(?:#([^)\s]+))?\)")
+HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
+CODE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
+
+
+def anchors(page: Path) -> set[str]:
+    """The names of a page's headings, as GitHub and the site make them."""
+    found: Counter[str] = Counter()
+    names: set[str] = set()
+    for heading in HEADING.findall(CODE.sub("", page.read_text("utf-8"))):
+        plain = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", heading)
+        name = re.sub(r"[^\w\- ]", "", plain.lower()).strip().replace(" ", "-")
+        names.add(f"{name}-{found[name]}" if found[name] else name)
+        found[name] += 1
+    return names
+
+
+def test_links_between_documents_and_their_anchors_lead_somewhere() -> None:
+    broken: list[str] = []
+    for page in files():
+        if page.suffix == ".md" and "src" not in page.parts and "tests" not in page.parts:
+            for target, anchor in LINK.findall(CODE.sub("", page.read_text("utf-8"))):
+                there = page.parent / target if target else page
+                if not there.exists() or (anchor and there.suffix == ".md" and anchor not in anchors(there)):
+                    broken.append(f"{page.relative_to(ROOT)}: {target}#{anchor}")
     assert broken == []
+
+
+@pytest.mark.parametrize(
+    "generator", ["scripts/lib/reference.py", "scripts/lib/diagrams.py", "bench/performance_page.py"]
+)
+def test_what_is_generated_is_as_the_program_is(generator: str) -> None:
+    done = subprocess.run(
+        [sys.executable, ROOT / generator, "--check"], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")

@@ -33,7 +33,7 @@ def test_what_a_helper_of_another_file_or_a_fixture_names_counts_for_the_test(tm
     file = tmp_path / "test_y.py"
     file.write_text(
         "from tests.interfaces.tui.driving import seated\n"
-        "from tests.stores.test_migrations import made_by_version\n"
+        "from tests.stores.earlier_database import made_by_version\n"
         "def test_through_a_harness(): assert seated\n"
         "def test_through_a_helper(): assert made_by_version\n"
         "def test_through_a_fixture(scope): assert scope\n"

@@ -29,7 +29,7 @@ FOREIGN = {
     # What other programs and libraries say where they have no code for it, and models.
     "gencode.agents.yaml_reader": ["while parsing a block"],
     "gencode.mcp.definition": ["unknown field"],
-    "gencode.agents.model_names": ["claude", "mini"],
+    "gencode.agent.model_names": ["claude", "mini"],
     "gencode.providers.local": ["error loading model"],
     "gencode.providers.http_pool": ["[Errno "],
     "gencode.agent.unfinished_reply": ["you", "if|", "now|"],
@@ -57,19 +57,20 @@ FOREIGN = {
         "Object missing required",
         "JSON is malformed",
     ],
-    "gencode.interfaces.cli.parser": ["argument COMMAND: invalid choice"],
+    "gencode.interfaces.cli.parser": [": invalid choice: "],
+    "gencode.agent.agent_environment": ["# branch.head "],
+    "gencode.tools.ignore_files": ["gitdir: "],
     "gencode.tools.grep": ["unrecognized file type"],
     "gencode.tools.search_records": ["WARNING: stopped searching binary file"],
     "gencode.tools.search_engines.duckduckgo": ["No results"],
     "gencode.web.response_text": ["<!--"],
+    "gencode.stores.pg_pool": ["in progress"],
 }
 """Words that are not ours, by the module that reads them."""
 
 NO_SENTENCES = {
     # Tables of words, and texts with a form of their own.
-    "gencode.tasks.history": ["Duration"],  # left out before two results are shown side by side
     "gencode.sandbox.processes.environment": ["API_?KEYS", "github_pat_"],
-    "gencode.interfaces.tui.agent_panels": [" tokens"],  # left out where there is no room for it
     "gencode.permissions.bash.reasons": ["possible path", "plan guard", "plain shell"],
     "gencode.interfaces.cli.completions": ["gen agents show", "gen cron", "gen sessions"],
 }

@@ -41,3 +41,14 @@ def test_the_module_and_the_command_tell_the_same_version() -> None:
     said, loaded = loaded_by("-I", "-m", "gencode", "--version")
     assert said == f"gen {gencode.__version__}\n"
     assert "argparse" not in loaded
+
+
+def test_the_first_request_loads_no_shell_parser_and_no_worktrees() -> None:
+    """Whoever only asks a question waits for neither."""
+    _, loaded = loaded_by("-c", "import gencode.wiring, gencode.interfaces.cli.ask, gencode.sandbox.shells")
+    late = (
+        "gencode.permissions.bash.parser",
+        "gencode.workspaces.worktrees.",
+        "gencode.workspaces.transfer.",
+    )
+    assert sorted(name for name in loaded if name.startswith(late)) == []

@@ -1,6 +1,7 @@
 """The tests themselves: each can fail, and none of them tests a mock."""
 
 import ast
+import re
 
 import hypothesis
 
@@ -42,6 +43,17 @@ def test_nothing_is_mocked() -> None:
         if each.target in {"mock", "unittest.mock", "pytest_mock"}
     ]
     assert mocked == []
+
+
+def test_no_test_file_is_imported_by_another() -> None:
+    """What two of them share lies in a module with a plain name, so that either can go."""
+    shared = [
+        f"{module.name}:{each.line}"
+        for module in our_tests()
+        for each in imports(module)
+        if re.search(r"^tests\.(?:\w+\.)*test_\w+$", each.target)
+    ]
+    assert shared == []
 
 
 def test_no_property_is_timed() -> None:

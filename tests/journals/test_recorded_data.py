@@ -338,3 +338,23 @@ async def test_tasks_of_a_postgres_dump_go_on_at_workers_and_are_resumed_and_for
         await go_on_and_are_forked(gen, agents("fleet"), model)
         again = await gen.ask("And on", session=tasks["in the foreground"]).outcome()
         assert again.status is Status.COMPLETED
+
+
+def since_first(folder: Path) -> list[str]:
+    checks: list[Json] = command("doctor", "--json", cwd=folder).json["checks"]
+    return [each["detail"] for each in checks if each["name"] == "since 0.1"]
+
+
+@pytest.mark.parametrize("recorded", ["finished"], indirect=True)
+def test_doctor_says_what_changed_since_the_first_version_before_and_after_the_upgrade(
+    recorded: Path,
+) -> None:
+    before = since_first(recorded)
+    command("migrate", cwd=recorded)
+    copy, *after = since_first(recorded)
+    assert (before, copy.endswith("gencode.db.0.1-backup")) == (after, True)
+    assert len(before) > 3
+
+
+def test_doctor_says_nothing_of_the_first_version_to_others(tmp_path: Path) -> None:
+    assert since_first(tmp_path) == []

@@ -1,6 +1,5 @@
 """What was let through is only let through as it was then."""
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,7 +10,6 @@ from gencode.core.spec import AgentSpec, ToolChoice
 from gencode.mcp.approvals import FILE, ServerApprovals
 from gencode.mcp.servers import McpServers
 from gencode.permissions.calls import Approval
-from gencode.permissions.trust import standing, trust
 from tests.mcp.fleet import PLENTY, Fleet, box, offer
 from tests.sandbox.processes.living import eventually
 
@@ -198,17 +196,11 @@ async def test_reading_tools_are_those_that_the_server_and_the_person_call_so(fl
     assert fleet.answered == {Approval("reads", "mcp__odd__get_a")}
 
 
-async def test_a_server_that_an_agent_of_a_project_brings_waits_for_a_person(
-    fleet: Fleet, tmp_path: Path
-) -> None:
-    source = tmp_path / "project" / ".claude" / "agents" / "x.md"
-    source.parent.mkdir(parents=True)
-    source.write_text("---\nname: x\ndescription: d\n---\nb")
+async def test_a_server_that_an_agent_of_a_project_brings_waits_for_a_person(fleet: Fleet) -> None:
     servers = await fleet.open()
-    trust(standing(tmp_path / "project", fleet.home), fleet.home)
     own = ({"odd": fleet.odd(tools=offer("one"))},)
-    assert list(box(servers, AgentSpec("x", "", mcp_servers=own, source=str(source)))) == ["mcp__odd__start"]
-    reader = AgentSpec("y", "", tools=ToolChoice(("Read",)), mcp_servers=own, source=str(source))
+    assert list(box(servers, AgentSpec("x", "", mcp_servers=own, project=True))) == ["mcp__odd__start"]
+    reader = AgentSpec("y", "", tools=ToolChoice(("Read",)), mcp_servers=own, project=True)
     assert box(servers, reader) == {}
     assert fleet.heard() == []
 

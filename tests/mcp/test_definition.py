@@ -162,9 +162,9 @@ def test_servers_of_all_places_add_up_and_the_last_of_a_name_counts() -> None:
     tables += [("project", {"c": {"command": "5", "reads": ["*"]}}, False)]
     found = all_definitions(tables, {".mcp.json": file})
     assert found.definitions == (
-        ServerDefinition("a", ".mcp.json", "1"),
+        ServerDefinition("a", ".mcp.json", "1", sandboxed=True),
         ServerDefinition("b", "user", "3"),
-        ServerDefinition("c", "project", "5"),
+        ServerDefinition("c", "project", "5", sandboxed=True),
     )
     assert len(found.problems) == 1
 
@@ -179,6 +179,8 @@ def test_an_approval_is_for_what_decides_who_is_asked() -> None:
         ServerDefinition("s", command="a", args=("x",), env=plain.env),
         ServerDefinition("s", command="a", env=plain.env, cwd="/"),
         ServerDefinition("s", url="https://a"),
+        ServerDefinition("s", command="a", env=plain.env, network=True),
+        ServerDefinition("s", command="a", env=plain.env, write=("~/.cache",)),
     ]
     assert same.digest == plain.digest
     assert len({each.digest for each in (plain, *others)}) == len(others) + 1

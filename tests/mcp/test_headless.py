@@ -192,7 +192,8 @@ def test_a_tool_that_changed_is_explained_and_approved_by_the_same_command(fleet
 
 def test_what_the_settings_call_reading_is_allowed_in_plan_mode(fleet: Fleet) -> None:
     hint = {"annotations": {"readOnlyHint": True}}
-    write(odd={**fleet.odd(tools=offer("one", **hint)), "reads": ["one"]})
+    nothing_written = {"log": "/dev/null"}
+    write(odd={**fleet.odd(tools=offer("one", **hint), **nothing_written), "reads": ["one"]})
     ended = asked(fleet.folder, "--permission-mode", "plan")
     assert [error for _, error in results(ended, fleet.folder)] == [False]
     explain = ("permissions", "explain", "--tool", "mcp__odd__one", "--json", "--mode")

@@ -17,7 +17,7 @@ from gencode.mcp.tool_list import parse_tool
 from gencode.providers.scripted import ScriptedProvider
 from gencode.sandbox.processes.command_runner import CommandRunner
 from gencode.stores.memory import MemoryStore
-from gencode.testing import call, says
+from gencode.testing import Overhearing, call, says
 from tests.mcp.fleet import Fleet, offer
 from tests.sandbox.processes.living import eventually
 
@@ -174,3 +174,28 @@ async def test_only_a_server_that_is_a_program_here_is_taken_to_share_the_files(
     one = parse_tool(offer("one")[0])
     far = ServerToolFactory(ServerApprovals(fleet.home)).tool(server, one, "mcp__far__one", reads=False)
     assert (near.local, far.local) == (True, False)
+
+
+async def test_large_servers_are_deferred_and_their_tools_are_found_and_called(fleet: Fleet) -> None:
+    names = [f"thing_{number}" for number in range(40)]
+    offered = [{**each, "description": f"Do {each['name']}. {'More. ' * 60}"} for each in offer(*names)]
+    table = {"odd": fleet.odd(tools=offered)}
+    turns = [
+        says("", call("ToolSearch", query="thing_7")),
+        says("", call("ToolUse", name="mcp__odd__thing_7", arguments={"message": "hi"})),
+        says("done"),
+    ]
+    heard = Overhearing(ScriptedProvider.of({"main": turns}))
+    person = Person(allow=True)
+    settings = {"mcp_servers": table}
+    opened = GenCode.open(fleet.folder, model=heard, store=MemoryStore(), asker=person, settings=settings)
+    async with opened as gen:
+        outcome = await gen.ask("go").outcome()
+        transcript = transcript_of(await gen.history.events(outcome.agent_id))
+    tools = [[each.name for each in request.tools] for request in heard.requests]
+    assert tools[0] == tools[1] == tools[2]
+    assert [name for name in tools[0] if name.startswith(("mcp__", "Tool"))] == ["ToolSearch", "ToolUse"]
+    found, used = [each.results[0] for each in transcript if isinstance(each, ToolMessage)]
+    assert found.text.startswith("mcp__odd__thing_7: [MCP server odd] Do thing_7.") and not found.error
+    assert (used.name, used.error) == ("mcp__odd__thing_7", False)
+    assert [each.call.name for each in person.questions] == ["mcp__odd__thing_7"]

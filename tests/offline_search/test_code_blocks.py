@@ -40,6 +40,11 @@ from gencode.offline_search.result_parser import GrepCounts, read_counts, read_l
         ("    } else if (x) {", ""),
         ("  describe('x', () => {", ""),
         ("    return foo(x)", ""),
+        ("    A class will be made", ""),
+        ("    the type of the value", ""),
+        ("    type of", ""),
+        ("type Duration int64", "Duration"),
+        ("class Shop < Base", "Shop"),
         ("#define GUARD_H_", ""),
         ("#define MOST 3", "MOST"),
     ],
@@ -88,11 +93,11 @@ def test_counts_are_read_with_what_was_cut_off() -> None:
 
 
 def test_matches_and_lines_are_read_as_they_stand() -> None:
-    assert read_matches("a:b.py:3:  x = 1:2\na:b.py:9:", "a:b.py") == [
+    assert read_matches("a.py\n1:y\n\na:b.py\n3:  x = 1:2\n9:", "a:b.py") == [
         CodeLine(3, "  x = 1:2"),
         CodeLine(9, ""),
     ]
-    assert read_lines("     7\t\tdef x():\n     8\t\n[… more]") == [
+    assert read_lines("7\t\tdef x():\n8\t\n[… more]") == [
         CodeLine(7, "\tdef x():"),
         CodeLine(8, ""),
     ]

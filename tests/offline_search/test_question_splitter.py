@@ -5,12 +5,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gencode.offline_search.intents import (
+    CollectIntent,
+    DefinitionIntent,
     GreetingIntent,
     Intent,
     ListIntent,
     ReadIntent,
     RefusalIntent,
     SearchIntent,
+    UnsearchableIntent,
     intent_of,
 )
 from gencode.offline_search.question_splitter import MOST_PARTS, split_question, task_title
@@ -87,8 +90,12 @@ def test_a_title_has_three_to_five_words_on_one_line(text: str) -> None:
         ("find all test files", ListIntent("**/*{test,Test,spec}*")),
         ("Fix the bug in main.py", RefusalIntent()),
         ("Can you please add a test?", RefusalIntent()),
-        ("Explain how the loop works", RefusalIntent()),
-        ("Why does it crash?", RefusalIntent()),
+        ("Explain how the loop works", SearchIntent(explains=True)),
+        ("Why does it crash?", SearchIntent(explains=True)),
+        ("Show me the Session class", DefinitionIntent("Session")),
+        ("where is flask.url_for() function defined?", DefinitionIntent("url_for")),
+        ("list all management commands", CollectIntent(("management", "commands"))),
+        ("Which parts have no tests?", UnsearchableIntent()),
         ("run pytest", RefusalIntent()),
         ("Find where retries happen and fix them", RefusalIntent()),
         ("hello", GreetingIntent()),

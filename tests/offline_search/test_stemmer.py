@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from gencode.offline_search.code_synonyms import synonyms_of
 from gencode.offline_search.query import any_pattern, query_of
-from gencode.offline_search.stemmer import name_parts, stem
+from gencode.offline_search.stemmer import name_parts, question_words, stem
 
 
 @pytest.mark.parametrize(
@@ -121,3 +121,31 @@ def test_everyday_words_lead_to_the_words_of_code_but_not_back() -> None:
 def test_a_word_that_only_introduces_the_question_is_not_searched() -> None:
     assert [each.word for each in query_of("Which class parses cookies?").concepts] == ["parses", "cookies"]
     assert "search" in [each.word for each in query_of("Where are old search terms stored?").concepts]
+
+
+def test_a_name_with_underscores_is_one_word_and_a_contraction_is_none() -> None:
+    assert question_words("Why doesn't url_for use the user's host?") == [
+        "Why",
+        "url_for",
+        "use",
+        "the",
+        "user",
+        "host",
+    ]
+
+
+def test_a_word_of_the_question_is_no_synonym_of_another_one() -> None:
+    garbage, collect = query_of("How is garbage collected?").concepts
+    assert "collect" in {kin for kin, _ in synonyms_of(garbage.stem)}
+    assert collect.stem not in {kin for kin, _ in garbage.kin}
+
+
+@pytest.mark.parametrize(("name", "short"), [("GitHub", "gh"), ("TypeScript", "ts")])
+def test_a_name_in_capitalized_parts_is_also_found_by_its_initials(name: str, short: str) -> None:
+    (concept,) = query_of(f"Where is {name}?").concepts
+    assert short in {kin for kin, _ in concept.kin}
+
+
+def test_the_name_of_a_variable_has_no_initials() -> None:
+    (concept,) = query_of("Where is gitHub?").concepts
+    assert "gh" not in {kin for kin, _ in concept.kin}

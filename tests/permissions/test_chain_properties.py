@@ -1,9 +1,5 @@
-"""A child never gets more than any ancestor: random chains, modes, rules, grants and switches of the mode.
+"""A child never gets more than any ancestor: random chains, modes, rules, grants and switches of the mode."""
 
-GEN_EXAMPLES sets how many examples each property is tried with.
-"""
-
-import os
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +14,6 @@ from gencode.permissions.calls import SPAWN_TOOLS, Approval, CallFacts
 from gencode.permissions.chain import Chain, ChainLink, Root
 from gencode.permissions.decision import decide
 
-EXAMPLES = int(os.environ.get("GEN_EXAMPLES", "150"))
 WHERE = Workspace(Path("/ws"), Path("/ws"), Path("/home/me"))
 STRICTNESS = {Action.ALLOW: 0, Action.ASK: 1, Action.DENY: 2}
 LIFTABLE = (Mode.DEFAULT, Mode.ACCEPT_EDITS)
@@ -111,7 +106,6 @@ def links_of(chain: Chain) -> list[ChainLink]:
     return [ChainLink(policy.owner, policy.mode, policy.rules) for policy in chain.bare[1:]]
 
 
-@settings(max_examples=EXAMPLES, deadline=None)
 @given(calls(), CHAINS)
 def test_without_a_grant_a_chain_is_as_strict_as_every_beginning_of_it(call: CallFacts, chain: Chain) -> None:
     policies = ungranted(chain).now
@@ -119,7 +113,6 @@ def test_without_a_grant_a_chain_is_as_strict_as_every_beginning_of_it(call: Cal
     assert all(decided >= strictness(call, policies[:end]) for end in range(1, len(policies)))
 
 
-@settings(max_examples=EXAMPLES, deadline=None)
 @given(calls(), CHAINS)
 def test_without_a_grant_a_child_gets_no_more_than_any_ancestor_alone(call: CallFacts, chain: Chain) -> None:
     policies = ungranted(chain).now
@@ -130,7 +123,6 @@ def test_without_a_grant_a_child_gets_no_more_than_any_ancestor_alone(call: Call
     assert all(decided >= strictness(call, [ancestor]) for ancestor in policies[:-1])
 
 
-@settings(max_examples=EXAMPLES, deadline=None)
 @given(calls(), CHAINS)
 def test_a_grant_never_lifts_plan_unattended_or_any_deny_or_ask_rule(call: CallFacts, chain: Chain) -> None:
     if call.tool in SPAWN_TOOLS and any(each.mode is Mode.UNATTENDED for each in chain):
@@ -140,7 +132,6 @@ def test_a_grant_never_lifts_plan_unattended_or_any_deny_or_ask_rule(call: CallF
         assert decided >= strictness(call, [freed(ancestor)])
 
 
-@settings(max_examples=EXAMPLES, deadline=None)
 @given(CHAINS)
 def test_only_ancestors_of_a_granted_agent_in_default_or_accept_edits_are_lifted(chain: Chain) -> None:
     last_grant = max((place for place, link in enumerate(granting(chain), 1) if link.grant), default=0)
@@ -154,7 +145,6 @@ def granting(chain: Chain) -> tuple[ChainLink, ...]:
     return chain._links  # pyright: ignore[reportPrivateUsage]
 
 
-@settings(max_examples=EXAMPLES, deadline=None)
 @given(calls(), CHAINS, LINKS)
 def test_one_more_agent_without_a_grant_never_gets_more(
     call: CallFacts, chain: Chain, link: ChainLink
@@ -162,7 +152,6 @@ def test_one_more_agent_without_a_grant_never_gets_more(
     assert strictness(call, chain.below(replace(link, grant=None))) >= strictness(call, chain)
 
 
-@settings(max_examples=EXAMPLES, deadline=None)
 @given(calls(), CHAINS, st.data())
 def test_one_more_deny_or_ask_rule_anywhere_never_makes_anything_laxer(
     call: CallFacts, chain: Chain, data: st.DataObject
@@ -175,7 +164,6 @@ def test_one_more_deny_or_ask_rule_anywhere_never_makes_anything_laxer(
     assert strictness(call, policies) >= before
 
 
-@settings(max_examples=EXAMPLES, deadline=None)
 @given(calls(), CHAINS)
 def test_nobody_to_ask_is_never_laxer_except_that_agents_are_sent_without_a_grant(
     call: CallFacts, chain: Chain
@@ -241,6 +229,5 @@ class Family(RuleBasedStateMachine):
             assert chain[0].rules == self.root.policy.rules
 
 
-RUNS = max(EXAMPLES // 5, 10)
-Family.TestCase.settings = settings(max_examples=RUNS, stateful_step_count=20, deadline=None)
+Family.TestCase.settings = settings(stateful_step_count=20)
 TestFamily = Family.TestCase

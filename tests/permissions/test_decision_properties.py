@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gencode.core.rules import Action, Mode, Policy, Rule, child_policy, parse_rule
@@ -96,7 +96,6 @@ def strictness(call: CallFacts, chain: list[Policy]) -> int:
     return STRICTNESS[decide(call, chain).action]
 
 
-@settings(max_examples=300, deadline=None)
 @given(calls(), st.lists(POLICIES, min_size=1, max_size=4))
 def test_a_child_never_gets_more_than_any_ancestor_alone(call: CallFacts, chain: list[Policy]) -> None:
     if call.tool == "Task":
@@ -106,7 +105,6 @@ def test_a_child_never_gets_more_than_any_ancestor_alone(call: CallFacts, chain:
     assert all(decided >= strictness(call, [ancestor]) for ancestor in chain[:-1])
 
 
-@settings(max_examples=300, deadline=None)
 @given(calls(), POLICY_LISTS, st.sampled_from([None, *Mode]), st.lists(RULES, max_size=3))
 def test_an_agent_file_cannot_lower_what_its_parent_gets(
     call: CallFacts, chain: list[Policy], mode: Mode | None, rules: list[Rule]
@@ -115,7 +113,6 @@ def test_an_agent_file_cannot_lower_what_its_parent_gets(
     assert strictness(call, [*chain, child]) >= strictness(call, chain)
 
 
-@settings(max_examples=300, deadline=None)
 @given(calls(), POLICY_LISTS, st.data())
 def test_one_more_deny_or_ask_rule_never_makes_anything_laxer(
     call: CallFacts, chain: list[Policy], data: st.DataObject
@@ -127,7 +124,6 @@ def test_one_more_deny_or_ask_rule_never_makes_anything_laxer(
     assert strictness(call, stricter) >= strictness(call, chain)
 
 
-@settings(max_examples=200, deadline=None)
 @given(calls(), POLICIES, st.randoms(use_true_random=False))
 def test_the_order_of_rules_never_matters(call: CallFacts, policy: Policy, random: Any) -> None:
     shuffled = list(policy.rules)
@@ -135,7 +131,6 @@ def test_the_order_of_rules_never_matters(call: CallFacts, policy: Policy, rando
     assert decide(call, [policy]).action == decide(call, [Policy(policy.mode, tuple(shuffled))]).action
 
 
-@settings(max_examples=150, deadline=None)
 @given(calls(), st.sampled_from(TOOLS), PATTERNS, st.sampled_from(list(Action)), st.sampled_from(list(Mode)))
 def test_the_forms_of_a_rule_are_equal_in_meaning(
     call: CallFacts, tool: str, pattern: str, action: Action, mode: Mode
@@ -147,7 +142,6 @@ def test_the_forms_of_a_rule_are_equal_in_meaning(
     assert len(found) == 1
 
 
-@settings(max_examples=150, deadline=None)
 @given(calls(), POLICY_LISTS)
 def test_a_decision_always_says_why_and_what_would_lift_it(call: CallFacts, chain: list[Policy]) -> None:
     decision = decide(call, chain)

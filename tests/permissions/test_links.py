@@ -5,7 +5,7 @@ from itertools import product
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gencode.core.place import FolderCopy
@@ -15,8 +15,6 @@ from gencode.permissions.calls import CallFacts
 from gencode.permissions.decision import decide
 from gencode.permissions.links import as_links_lead, follow
 from gencode.permissions.paths import places_of
-
-EXAMPLES = settings(max_examples=int(os.environ.get("GEN_EXAMPLES", "150")), deadline=None)
 
 
 class Yard:
@@ -227,7 +225,6 @@ def same(still: Yard) -> list[list[str]]:
     return [names for place, names in groups.items() if place and Path(place).exists() and len(names) > 1]
 
 
-@EXAMPLES
 @given(NUMBERS, NUMBERS, NUMBERS)
 def test_two_names_of_one_place_are_denied_alike(
     still: Yard, same: list[list[str]], group: int, one: int, other: int
@@ -246,7 +243,6 @@ PATTERNS = st.builds(
 )
 
 
-@EXAMPLES
 @given(st.lists(st.tuples(st.sampled_from(list(Action)), PATTERNS), max_size=4, unique=True))
 def test_links_only_add_rules_that_ask_or_refuse(still: Yard, drawn: list[tuple[Action, str]]) -> None:
     policy = still.policy(*(f"{action} Read({pattern})" for action, pattern in drawn))

@@ -1,5 +1,5 @@
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gencode.permissions.patterns import PathPattern, Places, is_exact, path_pattern
@@ -126,7 +126,6 @@ PARTS = st.one_of(
 )
 
 
-@settings(max_examples=300, deadline=None)
 @given(st.lists(PARTS, min_size=1, max_size=5), st.lists(NAMES, min_size=1, max_size=6))
 def test_patterns_mean_what_the_plain_reference_means(parts: list[str], names: list[str]) -> None:
     pattern, path = "/" + "/".join(parts), "/" + "/".join(names)
@@ -134,7 +133,6 @@ def test_patterns_mean_what_the_plain_reference_means(parts: list[str], names: l
     assert (allows(pattern, path), denies(pattern, path)) == (expected, expected)
 
 
-@settings(max_examples=150, deadline=None)
 @given(st.text("ab*?/.~", max_size=12), st.lists(NAMES, min_size=1, max_size=4))
 def test_whatever_allow_names_deny_names_too(pattern: str, names: list[str]) -> None:
     path = "/real/ws/" + "/".join(names)

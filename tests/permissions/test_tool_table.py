@@ -35,6 +35,8 @@ DENIED = ("deny", "deny", "deny", "deny")
 FREE = [
     "get_env",
     "TodoWrite",
+    "ToolSearch",
+    "ToolUse",
     "notify",
     "current_time",
     "sleep",
@@ -184,6 +186,13 @@ def test_deleting_and_moving_are_judged_as_writing_for_each_path(tool: str) -> N
     assert row(facts(tool, {"source": "/srv/a", "destination": "/ws/b"})) == ("ask", "ask", "deny", "allow")
     assert row(facts(tool, {})) == DENIED
     assert decide(facts(tool, {"path": "/ws/a"}), [policy("allow Write(./a)")]).action == "allow"
+
+
+@pytest.mark.parametrize(("scope", "action"), [("user", "ask"), ("project", "allow"), ("agent", "allow")])
+def test_an_agent_of_a_project_keeps_no_notes_for_other_folders_unasked(scope: str, action: str) -> None:
+    named = frozenset({"memory_write"})
+    call = facts("memory_write", {"scope": scope}, named=named, of_project=True)
+    assert decide(call, [Policy(Mode.PLAN)]).action == action
 
 
 @pytest.mark.parametrize("tool", ["memory_write", "memory_patch", "memory_append"])

@@ -7,7 +7,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gencode.core.errors import UserMistake
@@ -19,8 +19,6 @@ from gencode.permissions.project_files import (
     read_project,
 )
 from gencode.permissions.trust import FolderTrust, TrustChange, revoke, standing, trust, trusted_folders
-
-EXAMPLES = int(os.environ.get("GEN_EXAMPLES", "25"))
 
 WATCHED = (
     ".agents/agents/a.md",
@@ -218,6 +216,36 @@ def test_a_folder_is_trusted_for_what_it_holds_and_any_change_ends_that(folder: 
     assert standing(folder, users).trusted
 
 
+def test_a_new_agent_file_waits_alone_and_is_not_among_what_is_trusted(folder: Path, users: Path) -> None:
+    write(folder, ".gen/settings.toml", "one")
+    trust(standing(folder, users), users)
+    write(folder, "subagents/poet/SUBAGENT.md", "two")
+    now = standing(folder, users)
+    assert (now.state, now.trusted, now.changes) == (
+        "added",
+        True,
+        (TrustChange("new", "subagents/poet/SUBAGENT.md"),),
+    )
+    assert (list(now.brought.files), list(now.added.files)) == (
+        [".gen/settings.toml"],
+        ["subagents/poet/SUBAGENT.md"],
+    )
+    trust(now, users)
+    assert (standing(folder, users).state, standing(folder, users).brought) == ("trusted", now.whole.brought)
+
+
+@pytest.mark.parametrize(
+    "also",
+    [".mcp.json", ".gen/skills/a/SKILL.md", ".codex/agents/a.toml", ".kimi/agents/a.yaml", "opencode.json"],
+)
+def test_a_new_file_that_others_may_use_ends_the_trust(folder: Path, users: Path, also: str) -> None:
+    write(folder, ".gen/settings.toml", "one")
+    trust(standing(folder, users), users)
+    write(folder, ".gen/agents/poet.md")
+    write(folder, also)
+    assert (standing(folder, users).state, standing(folder, users).trusted) == ("changed", False)
+
+
 def test_what_was_looked_at_is_trusted_and_not_what_is_there_by_then(folder: Path, users: Path) -> None:
     write(folder, ".mcp.json", "harmless")
     shown = standing(folder, users)
@@ -286,7 +314,6 @@ NAMES = st.text(
 ).filter(lambda name: name not in (".", "..") and len(name.encode()) < 200)
 
 
-@settings(max_examples=EXAMPLES, deadline=None)
 @given(st.dictionaries(NAMES, st.binary(max_size=50), min_size=1, max_size=5))
 def test_whatever_files_are_called_and_hold_trust_is_kept_and_read_back(files: dict[str, bytes]) -> None:
     with TemporaryDirectory() as name:

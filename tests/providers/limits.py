@@ -1,9 +1,10 @@
 """How much a server takes: the limits that crowds of agents run into."""
 
-import time
 from collections import deque
 from dataclasses import dataclass, field
 from typing import Protocol
+
+from tests.virtual_clock import stand_still
 
 
 class Limit(Protocol):
@@ -150,7 +151,7 @@ class StandsStill:
     def wait(self, now: float) -> float:
         wait = self.limit.wait(now)
         if wait and self.answered:
-            time.sleep(self.still)
+            stand_still(self.still)
             self.still = 0.0
         return wait
 

@@ -4,8 +4,6 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass, field
 
-from msgspec.structs import replace
-
 from gencode.agent.ports import Request
 from gencode.core.errors import ProviderError
 from gencode.core.messages import EndPart, Part, TextPart, UserMessage
@@ -17,9 +15,8 @@ ENDS = 60.0
 ASKED = Request("some-model", "", (UserMessage("go"),), ())
 
 
-async def heard(provider: RetryingProvider, *, sent: bool = False) -> str:
-    asked = replace(ASKED, sent=sent)
-    return "".join([part.text async for part in provider.stream(asked) if isinstance(part, TextPart)])
+async def heard(provider: RetryingProvider) -> str:
+    return "".join([part.text async for part in provider.stream(ASKED) if isinstance(part, TextPart)])
 
 
 @dataclass

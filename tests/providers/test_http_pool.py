@@ -14,7 +14,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gencode.agent.ports import Request
@@ -309,7 +309,6 @@ CUTS = st.lists(
 
 
 @given(CUTS)
-@settings(max_examples=60, deadline=None)
 def test_whatever_bytes_come_they_are_an_answer_or_a_clear_error(cuts: list[tuple[int, int, bytes]]) -> None:
     answer = WHOLE
     for at, away, instead in cuts:

@@ -22,6 +22,7 @@ from gencode.core.messages import (
     ToolResult,
     UserMessage,
 )
+from gencode.offline_search.answer_text import READ_THESE
 from gencode.providers.offline import OfflineProvider
 from gencode.tools.glob import GLOB
 from gencode.tools.grep import GREP
@@ -180,6 +181,25 @@ async def test_what_is_not_there_is_no_confident_match(shop: Path, question: str
     assert CLOSING in answer.splitlines()[-1]
 
 
+async def test_a_line_too_long_to_be_written_by_hand_is_no_evidence(tmp_path: Path) -> None:
+    packed = "var a=" + "0," * 300 + "audio,decode;"
+    (tmp_path / "packed.js").write_text(f"audio.decode({packed})\n", encoding="utf-8")
+    (tmp_path / "main.js").write_text("start()\n", encoding="utf-8")
+    assert (await Talk(tmp_path).ask("Where is audio decoded?")).startswith("no confident match")
+
+
+async def test_a_file_named_after_most_of_a_long_question_may_lack_some_of_its_words(tmp_path: Path) -> None:
+    files = {
+        "errors.py": "def similar_options(name):\n    # suggest options\n    return names\n",
+        **{f"other_{number}.py": f"def other_{number}():\n    return {number}\n" for number in range(60)},
+    }
+    for name, text in files.items():
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    question = "Which mistyped, clumsy, forgotten or bewildering options get a suggestion of similar ones?"
+    answer = await Talk(tmp_path).ask(question)
+    assert answer.startswith("errors.py:1  similar_options")
+
+
 async def test_an_empty_folder_is_no_confident_match(tmp_path: Path) -> None:
     assert (await Talk(tmp_path).ask("Where are errors logged?")).splitlines()[0] == "no confident match"
 
@@ -247,8 +267,6 @@ async def test_the_grace_turn_without_tools_answers_with_what_there_is(shop: Pat
     [
         "Fix the bug in retry.py",
         "Please add a test",
-        "Explain how retries work",
-        "Why does it fail?",
         "run the tests",
     ],
 )
@@ -262,7 +280,35 @@ async def test_work_is_refused_in_one_line_that_says_how_to_connect_a_model(shop
     )
 
 
-@pytest.mark.parametrize("task", ["", "hello", "?!"])
+@pytest.mark.parametrize("question", ["Explain how retries work", "Why is a failed request repeated?"])
+async def test_a_question_for_reasons_gets_the_places_to_read(shop: Path, question: str) -> None:
+    answer = await Talk(shop).ask(question)
+    assert answer.splitlines()[0].startswith("shop/retry.py:4") and READ_THESE in answer.splitlines()
+
+
+async def test_a_definition_is_shown_and_all_of_a_kind_are_listed(shop: Path) -> None:
+    (shop / "shop/session.py").write_text(
+        '"""A class will keep it; the type of session."""\n\n\ndef session():\n    return Session()\n\n\n'
+        "class Session:\n    kept = 1\n\n\n"
+        "class RetryError(Exception): ...\nclass CacheError(Exception): ...\n"
+    )
+    (shop / "shop/commands").mkdir()
+    (shop / "shop/commands/sell.py").write_text("def run(): ...\n")
+    shown = (await Talk(shop).ask("show me the Session class")).split("\n\n")
+    assert shown[0].splitlines() == ["shop/session.py:8  Session", "shop/session.py:4  session"]
+    assert shown[1].splitlines() == ["shop/session.py", "     8\tclass Session:", "     9\t    kept = 1"]
+    errors = (await Talk(shop).ask("List all errors")).split("\n\n")[0].splitlines()
+    assert errors == ["shop/session.py:12  RetryError", "shop/session.py:13  CacheError"]
+    commands = (await Talk(shop).ask("what are the shop commands?")).split("\n\n")[0].splitlines()
+    assert commands == ["shop/commands/sell.py"]
+
+
+@pytest.mark.parametrize("question", ["What changed last week?", "Which parts have no tests?", "asdf zxcv"])
+async def test_what_no_file_says_is_admitted(shop: Path, question: str) -> None:
+    assert (await Talk(shop).ask(question)).startswith("no confident match")
+
+
+@pytest.mark.parametrize("task", ["", "hello", "?!", "hi there, can you help?"])
 async def test_a_greeting_gets_one_line_about_what_it_can_do(shop: Path, task: str) -> None:
     answer = await Talk(shop).ask(task)
     assert "\n" not in answer

@@ -6,7 +6,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gencode.agent.ports import Request, ToolSchema
@@ -365,7 +365,6 @@ async def test_a_long_conversation_is_sent_the_same_as_a_fresh_one() -> None:
             assert server.asked[-1].body == server.asked[-2].body
 
 
-@settings(deadline=None, max_examples=40)
 @given(st.lists(st.integers(0, 40), max_size=6))
 async def test_arguments_may_be_split_anywhere(cuts: list[int]) -> None:
     text = json.dumps({"key": 'a "quoted" ü 😀 \\ \n', "n": [1, 2.5, None]})

@@ -162,7 +162,7 @@ async def test_a_model_that_takes_text_only_is_told_of_pictures_that_another_one
             await session.close()
     assert [len(pictures_of(each.body)) for each in server.asked] == [1, 0]
     told = [each["content"] for each in server.last.body["messages"]]
-    assert "look\n[1 picture left out here: this model takes text only]" in told
+    assert "look\n[1 image left out here: this model takes text only]" in told
 
 
 def pictures_of(body: dict[str, Any]) -> Sequence[object]:

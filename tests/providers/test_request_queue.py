@@ -9,7 +9,7 @@ import pytest
 from gencode.agent.ports import Request
 from gencode.core.errors import ProviderError
 from gencode.core.messages import EndPart, Part, TextPart, WaitPart
-from gencode.providers.rate_limit import RateLimitState
+from gencode.providers.rate_limit import RateLimit
 from gencode.providers.request_queue import RequestQueue
 from gencode.providers.retry import RetryingProvider, RetryPolicy
 from gencode.providers.shared_limit_file import LimitStorage
@@ -18,7 +18,7 @@ from tests.providers.dialects import chat, provider_at
 from tests.providers.fake_server import Exchange, fake_server, in_json, streamed
 from tests.providers.limits import AtOnce, Bucket, Limit, StandsStill, Unsteady, Window
 from tests.providers.obedient_provider import ASKED, ENDS, Told, heard, outcome, together
-from tests.providers.virtual_clock import hurried
+from tests.virtual_clock import hurried
 
 AGENTS = 100
 TURNS = 3
@@ -63,9 +63,9 @@ async def crowd(model: Model) -> list[str]:
     return [text for texts in told for text in texts]
 
 
-async def test_a_calm_run_asks_once_for_every_turn() -> None:
+def test_a_calm_run_asks_once_for_every_turn() -> None:
     model = Model(Bucket(10_000, 1))
-    assert await crowd(model) == ["yes"] * AGENTS * TURNS
+    assert hurried(crowd(model)) == ["yes"] * AGENTS * TURNS
     assert (model.answered, model.refused) == (AGENTS * TURNS, 0)
 
 
@@ -95,11 +95,11 @@ async def test_a_calm_run_asks_once_for_every_turn() -> None:
         "unsteady",
     ],
 )
-async def test_a_storm_asks_at_most_twice_as_often_and_everybody_is_answered(
+def test_a_storm_asks_at_most_twice_as_often_and_everybody_is_answered(
     limit: Callable[[], Limit], refusal: str, says_when: bool
 ) -> None:
     model = Model(limit(), refusal, says_when)
-    assert await crowd(model) == ["yes"] * AGENTS * TURNS
+    assert hurried(crowd(model)) == ["yes"] * AGENTS * TURNS
     assert model.answered == AGENTS * TURNS
     assert 0 < model.refused <= AGENTS * TURNS
 
@@ -195,7 +195,7 @@ async def test_a_wait_that_is_too_long_is_told_to_each_and_keeps_nobody_in_line(
     told, queue = Shut(lambda _: False), RequestQueue()
     answers = await together(told, queue, SCALED, 20)
     assert answers == ["m is busy. The provider asks to wait 60 minutes; try again then."] * 20
-    assert (len(told.asked), queue.state.cold) == (20, False)
+    assert (len(told.asked), queue.state.active) == (20, False)
 
 
 async def test_whoever_is_stopped_in_line_or_while_asking_leaves_its_place_to_the_others() -> None:
@@ -216,11 +216,11 @@ async def test_whoever_is_stopped_in_line_or_while_asking_leaves_its_place_to_th
 async def test_a_refusal_is_forgotten_when_it_has_been_calm_for_a_while() -> None:
     refused = iter([False])
     told = Told(lambda _: next(refused, True))
-    queue = RequestQueue(LimitStorage(RateLimitState(calm=0.0)))
+    queue = RequestQueue(LimitStorage(RateLimit(calm=0.0)))
     provider = RetryingProvider(told, queue, RetryPolicy(first=0.001, longest=0.002))
-    assert [await outcome(provider, "a"), queue.state.cold] == ["yes", True]
+    assert [await outcome(provider, "a"), queue.state.active] == ["yes", True]
     await asyncio.sleep(0.01)
-    assert [await outcome(provider, "a"), queue.state.cold] == ["yes", False]
+    assert [await outcome(provider, "a"), queue.state.active] == ["yes", False]
     assert len(told.asked) == 3
 
 

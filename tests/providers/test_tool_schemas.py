@@ -101,6 +101,17 @@ async def test_every_enum_that_a_provider_gets_has_a_type_and_no_empty_value(
     assert len([*enums(schemas)]) > 10
 
 
+@pytest.mark.parametrize("dialect", DIALECTS)
+async def test_a_request_that_may_not_call_has_the_same_tools(tmp_path: Path, dialect: str) -> None:
+    free, silent = [
+        await seen(dialect, Request("m", "", [UserMessage("hi")], (odd.as_schema(),), may_call=may_call))
+        for may_call in (True, False)
+    ]
+    # The Messages API would forget the cached messages for another tool_choice.
+    assert silent.pop("tool_choice", "") == ("" if dialect == "anthropic" else "none")
+    assert silent == free and [*sent_schemas(dialect, silent)] == ["Odd"]
+
+
 async def test_every_enum_that_gen_mcp_offers_has_a_type_and_no_empty_value(tmp_path: Path) -> None:
     async with office(tmp_path, {"*": [says("x")]}) as here, here.client() as client:
         offered = {each.name: each.input_schema for each in (await client.list_tools()).tools}

@@ -17,12 +17,12 @@ from gencode.journal.store import Store
 from gencode.questions import question_desk
 from gencode.questions.question_desk import TYPING_SECONDS, PendingQuestion, Person, QuestionDesk
 from gencode.stores.memory import MemoryStore
-from gencode.stores.memory_questions import MemoryQuestions
+from gencode.stores.question_table import QuestionTable
 from tests.contracts.questions import OWNER, about, running
 from tests.waiting import until
 
 Desks = Callable[..., Awaitable[QuestionDesk]]
-Rows = TypeVar("Rows", bound=MemoryQuestions)
+Rows = TypeVar("Rows", bound=QuestionTable)
 YES = Answer(True)
 NO = Answer(False, why="not now")
 
@@ -230,14 +230,14 @@ class Odd(MemoryStore, Generic[Rows]):
 
     def __init__(self, kind: type[Rows]) -> None:
         super().__init__()
-        self.odd = kind(self._task_now, self.changes)
+        self.odd = kind(self._database)
 
     @property
-    def questions(self) -> MemoryQuestions:
+    def questions(self) -> QuestionTable:
         return self.odd
 
 
-class Hesitant(MemoryQuestions):
+class Hesitant(QuestionTable):
     """Questions of a store that never says whether an answer was the first one."""
 
     async def settle(self, number: int, answer: Answer, by: str) -> Answer | None:
@@ -258,7 +258,7 @@ async def test_who_answers_what_is_withdrawn_meanwhile_is_told(desks: Desks) -> 
     answering = asyncio.create_task(desk.answer(numbers(desk)[0], YES))
     await turns()
     asked.cancel()
-    with pytest.raises(UserMistake, match="this answer does not count"):
+    with pytest.raises(UserMistake, match="this answer has no effect"):
         await answering
     assert asked.cancelled()
 
@@ -285,7 +285,7 @@ async def test_others_are_shown_a_question_as_long_as_it_may_wait_here(desks: De
     await asyncio.wait(asked)
 
 
-class Away(MemoryQuestions):
+class Away(QuestionTable):
     """Questions of a store that is away for a while."""
 
     away = True

@@ -1,8 +1,10 @@
 """The wall is chosen by building it, and what is said about it is what was seen."""
 
 import os
+import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -16,7 +18,7 @@ from gencode.sandbox.trial import TrialResult, try_sandbox
 
 EVERYTHING = {
     *("work", "create", "overwrite", "truncate", "change", "guarded", "missing", "hidden"),
-    *("tcp", "udp", "abstract", "signal"),
+    *("tcp", "udp", "localhost", "abstract", "signal", "limits"),
 }
 
 
@@ -97,7 +99,7 @@ def test_a_good_wall_says_what_it_keeps_out() -> None:
         "They cannot change .git/hooks, .git/config and .gen of the workspace.",
         "They cannot read GenCode's database and settings.",
         "They have no network unless you allow it.",
-        "They cannot signal processes outside.",
+        "They cannot signal or limit processes outside.",
         "Commands can make .git and .gen in the workspace where there is none yet; "
         "GenCode checks after each command and reports it.",
         "Commands can talk to programs whose sockets lie in a folder, except those in /run and a few other "
@@ -149,3 +151,24 @@ def test_somebody_without_privileges_gets_a_wall_too() -> None:
         pytest.skip("this Python is not for everybody")
     ended = subprocess.run([*person, sys.executable, "-c", text], cwd="/", capture_output=True, check=False)
     assert (ended.stdout, ended.stderr) == (f"{best_sandbox().exists}\n".encode(), b"")
+
+
+@pytest.mark.needs("bwrap")
+def test_a_python_that_lies_in_tmp_runs_in_the_same_sandbox(tmp_path: Path) -> None:
+    here = Path(tempfile.mkdtemp(dir="/tmp"))
+    try:
+        python = here / "bin/python"
+        python.parent.mkdir()
+        python.symlink_to(Path(sys.executable).resolve())
+        code = "from gencode.sandbox.choose_sandbox import best_sandbox; print(best_sandbox().name)"
+        paths = os.pathsep.join(each for each in sys.path if each)
+        ended = subprocess.run(
+            [str(python), "-c", code],
+            env={**os.environ, "PYTHONPATH": paths},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert ended.stdout.strip() == best_sandbox().name
+    finally:
+        shutil.rmtree(here)

@@ -1,18 +1,16 @@
 """Nothing of a command is ever an option of the program that walls it in."""
 
-import os
 from functools import partial
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gencode.sandbox import bubblewrap, landlock, seatbelt
 from gencode.sandbox.profile import SandboxProfile
 from gencode.sandbox.trial import Enclose
 
-EXAMPLES = settings(max_examples=int(os.environ.get("GEN_EXAMPLES", "100")), deadline=None)
 WAYS: dict[str, Enclose] = {
     "bubblewrap": partial(bubblewrap.enclose, "/usr/bin/bwrap"),
     "patient bubblewrap": partial(bubblewrap.enclose, "/usr/bin/bwrap", patient="/usr/bin/env"),
@@ -26,7 +24,6 @@ PLAN = SandboxProfile((Path("/w"),), Path("/t"), (Path("/w/.gen"),), hidden=(Pat
 
 
 @pytest.mark.parametrize("way", WAYS)
-@EXAMPLES
 @given(program=words.filter(bool), rest=st.lists(words), network=st.booleans())
 def test_the_command_stands_at_the_end_behind_a_separator(
     way: str, program: str, rest: list[str], network: bool

@@ -8,14 +8,8 @@ import subprocess
 import pytest
 
 from gencode.sandbox.profile import workspace_profile
+from tests.sandbox.network_pair import SERVER_AND_CLIENT
 from tests.sandbox.yard import Ended, Yard, listening
-
-SERVER_AND_CLIENT = """
-import socket
-server = socket.create_server(("127.0.0.1", 0))
-with socket.create_connection(server.getsockname()) as client:
-    print("heard")
-"""
 
 
 def connecting(port: int) -> str:

@@ -5,16 +5,16 @@ from datetime import UTC, datetime
 import pytest
 
 from gencode.core.errors import UserMistake
-from gencode.schedule.recurrence import told, users_zone, zone_of
+from gencode.schedule.recurrence import format_time, users_zone, zone_of
 
 SUMMER = datetime(2026, 7, 1, 7, 5, tzinfo=UTC)
 
 
 def test_a_rule_is_a_zone_without_any_database() -> None:
     berlin = zone_of("CET-1CEST,M3.5.0,M10.5.0/3")
-    assert told(SUMMER, berlin) == "2026-07-01 09:05 CEST"
-    assert told(SUMMER, zone_of("<+0530>-5:30")) == "2026-07-01 12:35 +0530"
-    assert told(SUMMER, zone_of("UTC")) == "2026-07-01 07:05 UTC"
+    assert format_time(SUMMER, berlin) == "2026-07-01 09:05 CEST"
+    assert format_time(SUMMER, zone_of("<+0530>-5:30")) == "2026-07-01 12:35 +0530"
+    assert format_time(SUMMER, zone_of("UTC")) == "2026-07-01 07:05 UTC"
 
 
 @pytest.mark.parametrize(

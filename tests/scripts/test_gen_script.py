@@ -11,7 +11,7 @@ import pytest
 import gencode
 from tests.house.source import ROOT
 
-CLONED = ("LICENSE", "README.md", "pyproject.toml", "requirements", "scripts", "src")
+CLONED = ("LICENSE", "README.md", "pyproject.toml", "requirements", "scripts", "src", "examples")
 VERSION = f"gen {gencode.__version__}\n"
 
 
@@ -51,7 +51,8 @@ def start(command: Path, folder: Path, *words: str, **environ: str) -> subproces
     )
 
 
-def test_two_first_runs_at_once_both_answer_and_the_next_is_silent(script: Path, workspace: Path) -> None:
+def test_first_runs_at_once_both_answer_and_what_a_command_adds_stays(script: Path, workspace: Path) -> None:
+    """One story, as an installation takes long: first runs, an extra, a hint that is typed, new pins."""
     link = workspace.parent / "gen"
     link.symlink_to(script)
     both = [start(link, workspace), start(script, workspace)]
@@ -61,33 +62,6 @@ def test_two_first_runs_at_once_both_answer_and_the_next_is_silent(script: Path,
     third = start(link, workspace)
     assert third.communicate() == (VERSION, "")
     assert [path.name for path in workspace.iterdir()] == ["gencode.py"]
-
-
-def test_without_python_it_says_what_to_do_in_one_sentence(script: Path, workspace: Path) -> None:
-    path = workspace.parent / "bin"
-    path.mkdir()
-    for name in ("bash", "dirname", "env", "readlink"):
-        (path / name).symlink_to(shutil.which(name) or name)
-    run = start(script, workspace, PATH=str(path))
-    needs = "gen: this needs Python 3.11 or newer and there is none on PATH; install one and try again.\n"
-    assert run.communicate() == ("", needs)
-    assert run.returncode == 2
-
-
-def test_an_environment_that_cannot_be_made_is_one_sentence(script: Path, workspace: Path) -> None:
-    clone = script.parents[1]
-    (clone / "pyproject.toml").unlink()
-    (clone / "pyproject.toml").mkdir()
-    run = start(script, workspace)
-    out, err = run.communicate()
-    assert (out, run.returncode) == ("", 2)
-    assert err.splitlines()[-1].startswith(f"gen: {clone / '.venv-gen'} cannot be made: ")
-
-
-def test_a_command_adds_its_extra_once_and_it_stays(script: Path, workspace: Path) -> None:
-    """The one test that types a hint: what it prints is run in a fresh environment, without pip."""
-    first = start(script, workspace)
-    assert first.communicate()[0] == VERSION
     both = [start(script, workspace, "acp"), start(script, workspace, "acp")]
     said = [run.communicate() for run in both]
     assert [(run.returncode, out) for run, (out, _) in zip(both, said, strict=True)] == [(0, "")] * 2, said
@@ -116,6 +90,27 @@ def test_a_command_adds_its_extra_once_and_it_stays(script: Path, workspace: Pat
     assert subprocess.run(has, check=False).returncode == 0
     last = start(script, workspace)
     assert last.communicate() == (VERSION, "")
+
+
+def test_without_python_it_says_what_to_do_in_one_sentence(script: Path, workspace: Path) -> None:
+    path = workspace.parent / "bin"
+    path.mkdir()
+    for name in ("bash", "dirname", "env", "readlink"):
+        (path / name).symlink_to(shutil.which(name) or name)
+    run = start(script, workspace, PATH=str(path))
+    needs = "gen: this needs Python 3.11 or newer and there is none on PATH; install one and try again.\n"
+    assert run.communicate() == ("", needs)
+    assert run.returncode == 2
+
+
+def test_an_environment_that_cannot_be_made_is_one_sentence(script: Path, workspace: Path) -> None:
+    clone = script.parents[1]
+    (clone / "pyproject.toml").unlink()
+    (clone / "pyproject.toml").mkdir()
+    run = start(script, workspace)
+    out, err = run.communicate()
+    assert (out, run.returncode) == ("", 2)
+    assert err.splitlines()[-1].startswith(f"gen: {clone / '.venv-gen'} cannot be made: ")
 
 
 def test_an_extra_that_does_not_exist_is_named(script: Path, workspace: Path) -> None:

@@ -74,8 +74,8 @@ async def test_what_sqlite_refuses_fails_alone(store: SqliteStore, path: Path) -
     leases = await many(store)
     refused = leases[3].task
     with closing(sqlite3.connect(path, isolation_level=None)) as other:
-        when = f"WHEN NEW.Task = '{refused}' BEGIN SELECT RAISE(ABORT, 'no'); END"
-        other.execute(f"CREATE TRIGGER no BEFORE INSERT ON Journal {when}")
+        when = f"WHEN NEW.task = '{refused}' BEGIN SELECT RAISE(ABORT, 'no'); END"
+        other.execute(f"CREATE TRIGGER no BEFORE INSERT ON gen_journal {when}")
         appends = [asyncio.create_task(store.append(lease, [said("mine")])) for lease in leases]
         ended = await all_of(*appends)
         assert ended == ["IntegrityError" if lease.task == refused else "written" for lease in leases]
@@ -147,4 +147,4 @@ async def test_a_lock_that_is_never_given_back_is_told_to_everybody(
         appends = [asyncio.create_task(store.append(lease, [said("too long")])) for lease in leases]
         assert await all_of(*appends) == [StoreTrouble.__name__] * MANY
     assert await numbers(store, leases) == [1] * MANY
-    assert rows(path, "SELECT count(*) FROM Journal") == [(MANY,)]
+    assert rows(path, "SELECT count(*) FROM gen_journal") == [(MANY,)]

@@ -152,7 +152,7 @@ async def test_a_damaged_fact_travels_as_it_is(there: Any, path: Path) -> None:
     _, child = await lived(here)
     await here.close()
     with closing(sqlite3.connect(path)) as connection, connection:
-        connection.execute("UPDATE Journal SET Body = '{' WHERE Task = ? AND Seq = 7", (child,))
+        connection.execute("UPDATE gen_journal SET body = '{' WHERE task = ? AND seq = 7", (child,))
     copy = await copy_database(path, there)
     assert (copy.facts, copy.problems) == (157, ())
     [row] = await there.link.fetch("SELECT body FROM gen_journal WHERE task = $1 AND seq = 7", child)

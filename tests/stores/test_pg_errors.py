@@ -6,21 +6,29 @@ from collections.abc import AsyncGenerator
 from typing import Any, cast
 
 import pytest
+from msgspec.structs import replace
 
 from gencode.budgets.ledger import Granted, Hold
+from gencode.channels.address import Address
+from gencode.channels.outbox import OutgoingMessage
 from gencode.core.budget import Budget
 from gencode.core.errors import Fenced, GenCodeError, StoreTrouble, UserMistake
 from gencode.core.events import MessageAdded, TaskCreated, TaskEnded, TaskStarted
 from gencode.core.messages import AssistantMessage, Usage, UserMessage
+from gencode.core.questions import Answer
+from gencode.core.rules import Mode, Policy
 from gencode.core.status import EndReason, Status
 from gencode.core.task import replay
 from gencode.journal.store import Lease, TaskSignal
+from gencode.schedule.scheduled_jobs import ScheduledJob
+from tests.contracts.questions import about, post
 from tests.postgres import PASSWORD, WITH_PASSWORD, Postgres
 from tests.stores.lost_connection import first_replies_lost
 from tests.waiting import until
 
 pytestmark = pytest.mark.needs("postgres")
 
+AT = "2026-03-10T09:00:00.000000Z"
 ROUNDS = int(os.environ.get("GEN_EXAMPLES", "50"))
 
 
@@ -184,6 +192,29 @@ async def test_a_reply_that_got_lost_is_neither_written_twice_nor_taken_for_a_lo
     assert replay(events) == lease.state == await other.task(lease.task)
     assert [letter.number for letter in await other.unread_messages(child.task)] == [1]
     assert await other.ids("") == sorted([lease.task, child.task])
+
+
+async def test_what_is_written_beside_the_journal_is_written_once_though_the_answer_was_lost(
+    opened: Any,
+) -> None:
+    store, other = await opened(), await opened()
+    task = (await store.create(TaskCreated(cwd="/a"), "me")).task
+    gone = (await store.create(TaskCreated(), "me", [TaskStarted()])).task
+    await store.release(await store.take(gone, "me"))
+    draft = OutgoingMessage(Address("file", "notes"), "hello", "me")
+    job = ScheduledJob("@daily", "look", "UTC", "/a", Policy(Mode.DEFAULT), AT, AT)
+    with first_replies_lost(store):
+        number = await store.questions.put(post(about(task), owner="me", home=True))
+        assert await store.questions.settle(number, Answer(True), "me") is None
+        planned = await store.schedule.add(job, 1)
+        assert await store.schedule.replace(planned, replace(planned, due=None), draft)
+        message = await store.outbox.add_message(draft)
+        claimed = await store.outbox.claim(["file"], AT, AT)
+        assert await store.outbox.remove(claimed[0])
+        assert await store.delete(gone) == [gone]
+    assert await other.questions.answers([number - 1, number, number + 1]) == {number: Answer(True)}
+    assert [each.revision for each in await other.schedule.jobs()] == [1]
+    assert [each.number for each in await other.outbox.pending()] == [message.number]
 
 
 async def test_appends_outlive_a_restart_of_the_server(postgres: Postgres, opened: Any) -> None:

@@ -65,10 +65,10 @@ async def test_a_task_waits_for_a_worker_that_is_there_takes_its_agent_and_has_r
     assert await seen(store, task) == Said("all workers are busy", "gen worker")
     await store.report(card("three", "Plan, explore"))
     assert await seen(store, task) == Said()
-    await store.parcels.report_problem(task, "three", "its disk is full.", MissingPart.OTHER)
+    await store.snapshots.report_problem(task, "three", "its disk is full.", MissingPart.OTHER)
     told = "three: its disk is full"
     assert await seen(store, task) == Said(told, LACKS)
-    await store.parcels.report_problem(task, "two", "no key", MissingPart.OTHER)
+    await store.snapshots.report_problem(task, "two", "no key", MissingPart.OTHER)
     assert await seen(store, task) == Said("three: its disk is full; two: no key", LACKS, USUAL)
 
 
@@ -78,10 +78,10 @@ async def test_a_worker_that_put_a_task_back_long_ago_is_not_the_last_word_while
     task = await sent(store, cwd="/a")
     await store.report(card("one", running=4))
     await store.report(card("two"))
-    await store.parcels.report_problem(task, "one", "no key", MissingPart.OTHER)
+    await store.snapshots.report_problem(task, "one", "no key", MissingPart.OTHER)
     assert await seen(store, task) == Said("one: no key", LACKS, USUAL)
     await store.link.fetch("UPDATE gen_task SET dispatched_at = now() - interval '1 hour'")
-    await store.link.fetch("UPDATE gen_hindrance SET at = now() - interval '10 minutes'")
+    await store.link.fetch("UPDATE gen_worker_problem SET at = now() - interval '10 minutes'")
     assert await seen(store, task) == Said("one: no key", LACKS)
 
 
@@ -90,10 +90,10 @@ async def test_a_full_worker_that_put_a_task_back_long_ago_may_take_it_yet_and_o
 ) -> None:
     task = await sent(store, cwd="/a")
     await store.link.fetch("UPDATE gen_task SET dispatched_at = now() - interval '1 hour'")
-    await store.parcels.report_problem(task, "one", "no key", MissingPart.OTHER)
+    await store.snapshots.report_problem(task, "one", "no key", MissingPart.OTHER)
     told: list[Said | None] = []
     for age in (0, 10):
-        await store.link.fetch(f"UPDATE gen_hindrance SET at = now() - interval '{age} minutes'")  # noqa: S608
+        await store.link.fetch(f"UPDATE gen_worker_problem SET at = now() - interval '{age} minutes'")  # noqa: S608
         for running in (0, 4):
             await store.report(card("one", running=running))
             told.append(await seen(store, task))
@@ -104,7 +104,7 @@ async def test_a_full_worker_that_put_a_task_back_long_ago_may_take_it_yet_and_o
 async def test_what_was_said_of_a_task_before_it_was_sent_again_counts_no_more(store: Any) -> None:
     task = await sent(store, cwd="/a")
     await store.report(card("one"))
-    await store.parcels.report_problem(task, "one", "no key", MissingPart.OTHER)
+    await store.snapshots.report_problem(task, "one", "no key", MissingPart.OTHER)
     await store.link.fetch("UPDATE gen_task SET dispatched_at = clock_timestamp()")
     assert await seen(store, task) == Said()
 
@@ -143,7 +143,7 @@ async def test_an_agent_that_no_worker_has_is_named_at_once_with_the_way_to_it(s
     for name in ("one", "two"):
         await store.report(card(name))
         why = lacking("Explore", UnknownName("agent", "Explore", ["Plan", "Bash"]))
-        await store.parcels.report_problem(task, name, *why)
+        await store.snapshots.report_problem(task, name, *why)
     put = "put Explore.md into ~/.gen/agents on a worker"
     way = f"{put}{BY_ITSELF}"
     found = await seen(store, task)
@@ -169,11 +169,11 @@ async def test_a_task_without_git_waits_for_a_worker_that_works_in_its_folder(st
     alone = "only a worker that shares its folder can run it, because /a b is not in a git repository"
     none = f"{alone}, and no running worker has it"
     assert await seen(store, task) == Said(none, WAY)
-    await store.parcels.report_problem(task, "far", NOT_HERE, MissingPart.FOLDER)
+    await store.snapshots.report_problem(task, "far", NOT_HERE, MissingPart.FOLDER)
     assert await seen(store, task) == Said(none, WAY, USUAL)
     await store.report(card("near", workspace="/a b", running=4))
     assert await seen(store, task) == Said("all workers are busy", WAY)
-    await store.parcels.report_problem(task, "near", NOT_HERE, MissingPart.FOLDER)
+    await store.snapshots.report_problem(task, "near", NOT_HERE, MissingPart.FOLDER)
     assert await seen(store, task) == Said(alone, WAY, USUAL)
     await store.link.fetch("UPDATE gen_task SET dispatched_at = now() - interval '1 hour'")
     [stuck] = (await fleet_status(store.link.url)).stuck

@@ -26,32 +26,32 @@ async def store(postgres: Postgres) -> AsyncIterator[FleetStore]:
 
 
 async def test_packs_are_kept_once_and_given_back(store: FleetStore) -> None:
-    parcels = store.parcels
-    assert await parcels.lacking(["one", "two"]) == ["one", "two"]
-    await parcels.keep("one", b"\0 first")
-    await parcels.keep("one", b"\0 first")
-    assert (await parcels.lacking(["one", "two"]), await parcels.lacking([])) == (["two"], [])
-    assert (await parcels.pack("one"), await parcels.pack("two")) == (b"\0 first", None)
+    snapshots = store.snapshots
+    assert await snapshots.lacking(["one", "two"]) == ["one", "two"]
+    await snapshots.keep("one", b"\0 first")
+    await snapshots.keep("one", b"\0 first")
+    assert (await snapshots.lacking(["one", "two"]), await snapshots.lacking([])) == (["two"], [])
+    assert (await snapshots.pack("one"), await snapshots.pack("two")) == (b"\0 first", None)
 
 
 async def test_only_who_has_a_task_says_what_came_of_it(store: FleetStore) -> None:
-    parcels = store.parcels
+    snapshots = store.snapshots
     first = await store.create(TaskCreated(agent="x", prompt="y"), "first")
     work = ReturnedChanges(first.task, PARCEL, "c" * 40, "/there", "worker", 2)
-    assert await parcels.hand_in(work, b"body", "first")
-    assert await parcels.returned(first.task) == (work, b"body")
+    assert await snapshots.hand_in(work, b"body", "first")
+    assert await snapshots.returned(first.task) == (work, b"body")
     await store.release(first)
     await store.take(first.task, "second")
     late = ReturnedChanges(first.task, PARCEL, "d" * 40)
-    assert not await parcels.hand_in(late, b"late", "first")
-    assert (await parcels.waiting(), await parcels.returned("none")) == ([work], None)
-    assert not await parcels.taken(first.task, "d" * 40)
-    assert await parcels.waiting() == [work]
-    assert [await parcels.taken(first.task, "c" * 40) for _ in range(2)] == [True, False]
-    found = await parcels.returned(first.task)
-    assert found is not None and (await parcels.waiting(), found[0].taken) == ([], True)
-    assert await parcels.hand_in(late, b"again", "second")
-    assert await parcels.waiting() == [late]
+    assert not await snapshots.hand_in(late, b"late", "first")
+    assert (await snapshots.waiting(), await snapshots.returned("none")) == ([work], None)
+    assert not await snapshots.taken(first.task, "d" * 40)
+    assert await snapshots.waiting() == [work]
+    assert [await snapshots.taken(first.task, "c" * 40) for _ in range(2)] == [True, False]
+    found = await snapshots.returned(first.task)
+    assert found is not None and (await snapshots.waiting(), found[0].taken) == ([], True)
+    assert await snapshots.hand_in(late, b"again", "second")
+    assert await snapshots.waiting() == [late]
 
 
 async def test_why_a_worker_cannot_run_a_task_is_written_again_when_it_is_new_or_grows_old(
@@ -60,15 +60,15 @@ async def test_why_a_worker_cannot_run_a_task_is_written_again_when_it_is_new_or
     async def nowhere(_connection: object, _task: str) -> None:
         """No queue is needed."""
 
-    parcels = store.parcels
+    snapshots = store.snapshots
     task = await store.submit(TaskCreated(agent="x"), b"{}", nowhere)
 
     async def written(why: str) -> bool:
         """Whether it is written when a worker says this."""
-        asked = "SELECT xmin::text FROM gen_hindrance"
+        asked = "SELECT xmin::text FROM gen_worker_problem"
         before = await store.link.fetch(asked)
-        await parcels.report_problem(task, "worker", why, MissingPart.OTHER)
-        [told] = (await parcels.hindrances([task]))[task]
+        await snapshots.report_problem(task, "worker", why, MissingPart.OTHER)
+        [told] = (await snapshots.hindrances([task]))[task]
         assert told.why == why
         return await store.link.fetch(asked) != before
 
@@ -76,31 +76,34 @@ async def test_why_a_worker_cannot_run_a_task_is_written_again_when_it_is_new_or
     await store.link.fetch("UPDATE gen_task SET dispatched_at = clock_timestamp()")
     told += [await written("no git"), await written("no git")]
     await store.link.fetch("UPDATE gen_task SET dispatched_at = now() - interval '1 hour'")
-    await store.link.fetch("UPDATE gen_hindrance SET at = now() - interval '61 seconds'")
+    await store.link.fetch("UPDATE gen_worker_problem SET at = now() - interval '61 seconds'")
     told += [await written("no git"), await written("no git")]
     assert told == [True, False] * 4
 
 
 async def test_what_nobody_has_taken_over_is_never_forgotten(store: FleetStore) -> None:
-    parcels = store.parcels
+    snapshots = store.snapshots
     lease = await store.create(TaskCreated(agent="x", prompt="y"), "me")
     for pack in ("one", "two"):
-        await parcels.keep(pack, b"body")
-    await parcels.hand_in(ReturnedChanges(lease.task, PARCEL, "c" * 40), b"body", "me")
-    await parcels.report_problem(lease.task, "worker", "no git", MissingPart.OTHER)
-    assert await parcels.hindrances([lease.task]) == {}
+        await snapshots.keep(pack, b"body")
+    await snapshots.hand_in(ReturnedChanges(lease.task, PARCEL, "c" * 40), b"body", "me")
+    await snapshots.report_problem(lease.task, "worker", "no git", MissingPart.OTHER)
+    assert await snapshots.hindrances([lease.task]) == {}
     await store.link.fetch("UPDATE gen_task SET lease_until = now() - interval '2 years'")
-    [told] = (await parcels.hindrances([lease.task]))[lease.task]
+    [told] = (await snapshots.hindrances([lease.task]))[lease.task]
     assert (told.worker, told.why, told.lacks) == ("worker", "no git", MissingPart.OTHER)
-    for table, column in (("gen_pack", "used_at"), ("gen_returned", "at"), ("gen_hindrance", "at")):
+    for table, column in (("gen_pack", "used_at"), ("gen_returned", "at"), ("gen_worker_problem", "at")):
         await store.link.fetch(f"UPDATE {table} SET {column} = now() - interval '1 year'")  # noqa: S608
-    await parcels.forget()
-    assert (await parcels.lacking(["one", "two"]), await parcels.hindrances([lease.task])) == (["two"], {})
-    await parcels.taken(lease.task, "c" * 40)
+    await snapshots.forget()
+    assert (await snapshots.lacking(["one", "two"]), await snapshots.hindrances([lease.task])) == (
+        ["two"],
+        {},
+    )
+    await snapshots.taken(lease.task, "c" * 40)
     await store.link.fetch("UPDATE gen_returned SET taken_at = now() - interval '1 year'")
     await store.link.fetch("UPDATE gen_pack SET used_at = now() - interval '1 year'")
-    await parcels.forget()
-    assert (await parcels.lacking(["one"]), await parcels.returned(lease.task)) == (["one"], None)
+    await snapshots.forget()
+    assert (await snapshots.lacking(["one"]), await snapshots.returned(lease.task)) == (["one"], None)
 
 
 async def test_what_became_of_it_is_written_to_the_end_of_the_result_and_offers_are_withdrawn(

@@ -20,7 +20,7 @@ from gencode.core.status import EndReason, Status
 from gencode.core.task import replay
 from gencode.journal.store import Store, TaskQuery
 from gencode.stores import group_commit
-from gencode.stores.sqlite import ASKED, LETTERS, SqliteStore
+from gencode.stores.sqlite import ASKED, MESSAGES, SqliteStore
 from gencode.stores.sqlite_schema import VERSION, Durability
 from gencode.stores.sqlite_writes import SNAPSHOT_EVERY
 from tests.contracts.changes import *  # noqa: F403  (the contract's tests run here)
@@ -59,8 +59,9 @@ async def open_store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncGen
 def write_fact() -> WriteFact:
     async def written(store: Store, task: str, seq: int, body: str) -> None:
         assert isinstance(store, SqliteStore)
+        assert store.storms is not None
         path = store.storms.with_name("gen.db")
-        rows(path, "UPDATE Journal SET Body = ? WHERE Task = ? AND Seq = ?", body, task, seq)
+        rows(path, "UPDATE gen_journal SET body = ? WHERE task = ? AND seq = ?", body, task, seq)
 
     return written
 
@@ -109,7 +110,7 @@ async def test_subsessions_rows_tell_what_openfork_tells(store: SqliteStore, pat
     await store.append(
         child, [TaskStarted(), TaskEnded(Status.FAILED, "half", "broke", reason=EndReason.FAILED)]
     )
-    every = "SELECT * FROM SubSessions ORDER BY rowid"
+    every = "SELECT * FROM SubSessions ORDER BY CreatedAt"
     permissions = '[{"mode":"plan","rules":[],"owner":"session"}]'
     created, ended = child.state.created_at, child.state.end.at
     assert rows(path, every) == [
@@ -152,9 +153,9 @@ async def test_deleting_a_conversation_deletes_everything_below_it(store: Sqlite
     other = await store.create(TaskCreated(), "me")
     for lease in (talk, child, below, other):
         await store.append(lease, [TaskStarted(), TaskEnded(Status.COMPLETED, reason=EndReason.FINISHED)])
-    rows(path, "DELETE FROM Sessions WHERE Id = ?", talk.task)
+    rows(path, "DELETE FROM gen_task WHERE id = ?", talk.task)
     assert await store.tasks(TaskQuery()) == [other.state]
-    for table in ("DISTINCT Task FROM Journal", "Task FROM Snapshots", "Id FROM SubSessions"):
+    for table in ("DISTINCT task FROM gen_journal", "task FROM gen_snapshot", "Id FROM SubSessions"):
         assert rows(path, f"SELECT {table}") == [(other.task,)]
 
 
@@ -182,7 +183,7 @@ async def test_a_task_is_read_from_its_last_snapshot_on(store: SqliteStore, path
     lease = await store.create(TaskCreated(), "me")
     for n in range(SNAPSHOT_EVERY + 5):
         await store.append(lease, [MessageAdded(AssistantMessage(f"{n}"))])
-    rows(path, "UPDATE Journal SET Body = 'gone' WHERE Seq < ?", SNAPSHOT_EVERY)
+    rows(path, "UPDATE gen_journal SET body = 'gone' WHERE seq < ?", SNAPSHOT_EVERY)
     assert await store.task(lease.task) == lease.state
     assert (await store.take(lease.task, "me")).state == lease.state
 
@@ -192,7 +193,7 @@ async def test_a_snapshot_that_cannot_be_used_is_folded_again(
     store: SqliteStore, path: Path, change: str
 ) -> None:
     lease = await ended_task(store, "fold me")
-    rows(path, f"UPDATE Snapshots SET {change}")  # noqa: S608
+    rows(path, f"UPDATE gen_snapshot SET {change}")  # noqa: S608
     assert await store.tasks(TaskQuery()) == [lease.state]
 
 
@@ -200,9 +201,9 @@ async def test_what_is_new_for_an_owner_is_found_without_looking_at_its_tasks(
     store: SqliteStore, path: Path
 ) -> None:
     await store.create(TaskCreated(), "me")
-    for statement, index in ((ASKED, "asked"), (LETTERS, "mail")):
+    for statement, index in ((ASKED, "asked"), (MESSAGES, "mail")):
         plan = rows(path, f"EXPLAIN QUERY PLAN {statement}", "me")
-        assert f"USING INDEX idx_sessions_{index} (Owner=?)" in plan[0][3]
+        assert f"USING INDEX idx_sessions_{index} (owner=?)" in plan[0][3]
 
 
 async def test_a_letter_that_was_taken_is_kept_in_the_journal_and_only_there(
@@ -212,7 +213,7 @@ async def test_a_letter_that_was_taken_is_kept_in_the_journal_and_only_there(
     for text in ("one", "two"):
         await store.post(lease.task, text, "user")
     await store.append(lease, [MessageAdded(UserMessage("one", mail=1))])
-    assert rows(path, "SELECT Number, Text FROM Letters") == [(2, "two")]
+    assert rows(path, "SELECT number, text FROM gen_message") == [(2, "two")]
 
 
 async def test_a_renewed_lease_is_not_free(store: SqliteStore, path: Path) -> None:

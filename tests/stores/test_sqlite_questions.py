@@ -28,8 +28,8 @@ async def test_questions_go_with_the_task_that_is_deleted(store: SqliteStore, pa
     task = await running(store)
     await store.questions.here(ME, 60.0)
     await store.questions.put(post(about(task)))
-    assert rows(path, "SELECT count(*) FROM Questions") == [(1,)]
+    assert rows(path, "SELECT count(*) FROM gen_question") == [(1,)]
     lease = await store.take(task, "worker")
     await store.append(lease, [TaskEnded(Status.COMPLETED, reason=EndReason.FINISHED)], last=True)
     await store.delete(task)
-    assert rows(path, "SELECT count(*) FROM Questions") == [(0,)]
+    assert rows(path, "SELECT count(*) FROM gen_question") == [(0,)]

@@ -3,7 +3,7 @@
 import asyncio
 import json
 import sys
-from asyncio.subprocess import PIPE, Process
+from asyncio.subprocess import PIPE
 from pathlib import Path
 
 from gencode.core.events import TaskCreated
@@ -12,28 +12,7 @@ from gencode.journal.store import TaskQuery, TaskSignal
 from gencode.stores.sqlite import SqliteStore
 from gencode.stores.sqlite_schema import VERSION
 from tests.contracts.store import everything
-
-ROOT = Path(__file__).parents[2]
-
-
-async def start(command: str, path: Path, *rest: str) -> Process:
-    """A process that is ready to go."""
-    program = [sys.executable, "-m", "tests.stores.other_process", command, str(path), *rest]
-    process = await asyncio.create_subprocess_exec(*program, cwd=ROOT, stdin=PIPE, stdout=PIPE, stderr=PIPE)
-    assert process.stdout
-    line = await process.stdout.readline()
-    if line != b"ready\n":
-        raise AssertionError((await process.communicate())[1].decode())
-    return process
-
-
-async def outcomes(*processes: Process) -> list[str]:
-    """Let them all go at once; what each one said, once all have ended well."""
-    said = await asyncio.gather(*(process.communicate(b"go\n") for process in processes))
-    assert [
-        (process.returncode, err.decode()) for process, (_, err) in zip(processes, said, strict=True)
-    ] == [(0, "") for _ in processes]
-    return [out.decode().strip() for out, _ in said]
+from tests.stores.process_outcomes import ROOT, outcomes, start
 
 
 async def test_two_processes_append_to_their_own_tasks_at_once(store: SqliteStore, path: Path) -> None:

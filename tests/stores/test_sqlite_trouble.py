@@ -27,13 +27,13 @@ NOBODY = 65534
 @pytest.mark.parametrize(
     "change",
     [
-        "UPDATE Journal SET Body = 'garbage' WHERE Task = ? AND Seq = 3",
-        "UPDATE Journal SET Body = x'FFFE' WHERE Task = ? AND Seq = 3",
-        """UPDATE Journal SET Body = '{"kind":"Unheard"}' WHERE Task = ? AND Seq = 3""",
-        "UPDATE Journal SET At = 'never' WHERE Task = ? AND Seq = 3",
-        "UPDATE Journal SET At = x'FF' WHERE Task = ? AND Seq = 3",
-        "DELETE FROM Journal WHERE Task = ? AND Seq = 3",
-        "DELETE FROM Journal WHERE Task = ? AND Seq >= 3",
+        "UPDATE gen_journal SET body = 'garbage' WHERE task = ? AND seq = 3",
+        "UPDATE gen_journal SET body = x'FFFE' WHERE task = ? AND seq = 3",
+        """UPDATE gen_journal SET body = '{"kind":"Unheard"}' WHERE task = ? AND seq = 3""",
+        "UPDATE gen_journal SET at = 'never' WHERE task = ? AND seq = 3",
+        "UPDATE gen_journal SET at = x'FF' WHERE task = ? AND seq = 3",
+        "DELETE FROM gen_journal WHERE task = ? AND seq = 3",
+        "DELETE FROM gen_journal WHERE task = ? AND seq >= 3",
     ],
 )
 async def test_a_corrupt_fact_is_named_and_the_rest_is_readable(
@@ -58,8 +58,8 @@ async def test_a_corrupt_fact_is_named_and_the_rest_is_readable(
 async def test_a_task_of_which_nothing_can_be_read_hides_no_other(store: SqliteStore, path: Path) -> None:
     good = await ended_task(store, "good")
     bad = await store.create(TaskCreated(), "me")
-    rows(path, "UPDATE Journal SET Body = '' WHERE Task = ?", bad.task)
-    rows(path, "DELETE FROM Snapshots WHERE Task = ?", bad.task)
+    rows(path, "UPDATE gen_journal SET body = '' WHERE task = ?", bad.task)
+    rows(path, "DELETE FROM gen_snapshot WHERE task = ?", bad.task)
     assert await store.tasks(TaskQuery()) == [good.state]
     with pytest.raises(CorruptFact, match=f"Fact 1 of task {bad.task}"):
         await store.task(bad.task)

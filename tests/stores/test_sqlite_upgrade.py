@@ -11,10 +11,11 @@ import pytest
 from gencode.core.errors import StoreTrouble
 from gencode.journal.owner import new_owner
 from gencode.stores.sqlite import SqliteStore
-from gencode.stores.sqlite_schema import MIGRATIONS, VERSION, Migration, migrate
+from gencode.stores.sqlite_migrations import MIGRATIONS
+from gencode.stores.sqlite_schema import VERSION, Migration, migrate
+from tests.stores.earlier_database import made_by_version
 from tests.stores.other_program import rows
-from tests.stores.test_migrations import made_by_version
-from tests.stores.test_sqlite_shared import outcomes, start
+from tests.stores.process_outcomes import outcomes, start
 
 LAST_OF_0_1 = 6
 ELSEWHERE = "farm-7 pid:[1]|boot|4711|99|aaaaaaaa"
@@ -73,7 +74,7 @@ def test_what_is_in_the_log_of_a_killed_process_is_in_the_copy(old: Path) -> Non
         for end in ("", "-wal"):
             copy.with_name(f"{copy.name}{end}").write_bytes(old.with_name(f"{old.name}{end}").read_bytes())
     migrate(copy)
-    assert rows(copy, "SELECT Seq FROM Journal WHERE Task = 'bbbbbbbb'") == [(1,), (2,), (3,)]
+    assert rows(copy, "SELECT seq FROM gen_journal WHERE task = 'bbbbbbbb'") == [(1,), (2,), (3,)]
     assert rows(backup_of(copy), "SELECT Seq FROM Events WHERE Task = 'bbbbbbbb'") == [(1,), (2,), (3,)]
 
 

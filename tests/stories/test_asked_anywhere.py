@@ -45,7 +45,7 @@ async def sitting(
     named = {"background_questions": behind, **settings}
     there = [(0 if person is None else 1,)]
     async with GenCode.open(folder, model=model, settings=named, asker=person) as gen:
-        assert rows(database(), "SELECT count(*) FROM Persons") == there
+        assert rows(database(), "SELECT count(*) FROM gen_presence") == there
         yield gen
 
 

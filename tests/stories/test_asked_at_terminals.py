@@ -1,21 +1,17 @@
 """Questions at real terminals: a line answers what was shown before it was typed, leaving answers nothing."""
 
 import asyncio
-import os
-import pty
-import select
-import subprocess
-import sys
 import time
-from collections.abc import AsyncGenerator, Generator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 from msgspec.structs import replace
-from tests.contracts.questions import OWNER, about, post, running
-from tests.interfaces.cli.running import ASKS, GEN, OWN_TERMINAL, script
+from tests.contracts.questions import LIFETIME, OWNER, about, post, running
+from tests.interfaces.cli.running import ASKS, script
 from tests.interfaces.cli.running import gen as command
+from tests.stories.terminal_window import window
 from tests.waiting import until
 
 from gencode import GenCode
@@ -26,61 +22,7 @@ from gencode.interfaces.cli.line_mode import NO_QUESTION
 from gencode.interfaces.cli.task_questions import NONE_WAITS
 from gencode.testing import call, says
 
-SECONDS = 60.0
-
-
-class Window:
-    """A terminal in which `gen` runs; what it shows is read up to a text that is waited for."""
-
-    def __init__(self, folder: Path, *words: str) -> None:
-        self._leader, follower = pty.openpty()
-        self.process = subprocess.Popen(
-            [sys.executable, "-c", OWN_TERMINAL, *GEN, *words],
-            cwd=folder,
-            env={**os.environ, "TERM": "dumb", "COLUMNS": "400", "PYTHONWARNINGS": "error"},
-            stdin=follower,
-            stdout=follower,
-            stderr=follower,
-            start_new_session=True,
-        )
-        os.close(follower)
-        self._unread = b""
-
-    async def shows(self, *texts: str | bytes) -> str:
-        """Everything up to these texts, which come one after the other."""
-        return "".join([await asyncio.to_thread(self._shows, text) for text in texts])
-
-    def _shows(self, text: str | bytes) -> str:
-        wanted = text.encode() if isinstance(text, str) else text
-        limit = time.monotonic() + SECONDS
-        while wanted not in self._unread:
-            assert time.monotonic() < limit, f"{text!r} never came: {self._unread.decode()}"
-            if select.select([self._leader], [], [], 1.0)[0]:
-                self._unread += os.read(self._leader, 1 << 16)
-        shown, _, self._unread = self._unread.partition(wanted)
-        return shown.decode()
-
-    def types(self, keys: str) -> None:
-        os.write(self._leader, keys.encode())
-
-    def close(self) -> None:
-        if self._leader >= 0:
-            os.close(self._leader)
-            self._leader = -1
-
-    async def ended(self) -> int:
-        return await asyncio.to_thread(self.process.wait, SECONDS)
-
-
-@contextmanager
-def window(folder: Path, *words: str) -> Generator[Window]:
-    opened = Window(folder, *words)
-    try:
-        yield opened
-    finally:
-        opened.close()
-        opened.process.kill()
-        opened.process.wait(SECONDS)
+RENEW_SECONDS = 1.0
 
 
 def touches(*names: str) -> list[dict[str, Any]]:
@@ -149,7 +91,19 @@ class Asking:
 @asynccontextmanager
 async def asking(folder: Path) -> AsyncGenerator[Asking]:
     async with GenCode.open(folder, model="offline") as gen:
-        yield Asking(gen, await running(components(gen).store, OWNER, cwd=str(folder)))
+        store = components(gen).store
+
+        async def renew() -> None:
+            while True:
+                await store.renew(OWNER)
+                await asyncio.sleep(RENEW_SECONDS)
+
+        renewing = asyncio.ensure_future(renew())
+        try:
+            yield Asking(gen, await running(store, OWNER, cwd=str(folder)))
+        finally:
+            renewing.cancel()
+            await asyncio.wait([renewing])
 
 
 async def test_who_waits_for_questions_is_told_what_is_gone_and_leaving_answers_nothing(
@@ -186,7 +140,7 @@ async def test_an_answer_from_the_command_line_is_read_as_one_that_is_typed(tmp_
             "questions"
         ]
         left, since = listed["away"].pop("left"), listed["away"].pop("since")
-        assert (0 < left <= 60, abs(time.time() - since) < 60) == (True, True)
+        assert (0 < left <= LIFETIME, abs(time.time() - since) < LIFETIME) == (True, True)
         away = {"folder": str(tmp_path), "place": OWNER, "background": True}
         assert (listed["number"], listed["cwd"], listed["away"]) == (number, "/work tree", away)
         words = ("task", "answer", str(number))

@@ -12,11 +12,13 @@ from tests.interfaces.tui.driving import seated, turns
 from tests.waiting import until, wait_until
 
 from gencode import GenCode
-from gencode.core.messages import AssistantMessage, CommandRun, UserMessage
+from gencode.agent.loop import EMPTY_REPLY
+from gencode.core.messages import AssistantMessage, CommandRun, ToolMessage, UserMessage
 from gencode.core.status import Status
 from gencode.core.task import transcript_of
 from gencode.interfaces.chat.chat_session import ChatSession
 from gencode.testing import call, says, scripted
+from gencode.tools.bash import STOP_FIRST
 
 FREE = {"permission_mode": "dontAsk"}
 CLI = ("--permission-mode", "dontAsk")
@@ -56,6 +58,27 @@ async def test_a_subagent_that_has_answered_waits_for_it_and_answers_with_what_c
     assert outcome.status is Status.COMPLETED
     assert outcome.result.endswith("They failed.")
     assert [each.exit for each in outcome.evidence.commands] == [4]
+
+
+async def test_an_empty_reply_is_judged_before_its_agent_waits(tmp_path: Path) -> None:
+    command = "while [ ! -e stop ] && [ $((n++)) -lt 200 ]; do sleep 0.05; done"
+    stops = says("", call("Write", file_path="stop", content=""))
+    worker = [says("", behind(command)), says(""), stops, says("It runs."), says("It has ended.")]
+    async with scripted(tmp_path, settings=FREE, general_purpose=worker) as opened:
+        outcome = await opened.task("general-purpose", "serve")
+        messages = transcript_of(await opened.history.events(outcome.agent_id))
+    assert EMPTY_REPLY in [each.text for each in messages if isinstance(each, UserMessage)]
+    assert (outcome.status, outcome.evidence.warnings) == (Status.COMPLETED, ())
+
+
+async def test_who_waits_for_it_is_told_to_stop_what_does_not_end(tmp_path: Path) -> None:
+    settings = {**FREE, "command_seconds": 0.3}
+    worker = [says("", behind("sleep 600")), says("The server runs.")]
+    async with scripted(tmp_path, settings=settings, general_purpose=worker) as opened:
+        outcome = await opened.task("general-purpose", "serve")
+        messages = transcript_of(await opened.history.events(outcome.agent_id))
+    (result,) = [each.results[0].text for each in messages if isinstance(each, ToolMessage)]
+    assert STOP_FIRST.format(seconds=0.3) in result
 
 
 async def test_one_that_never_ends_holds_it_no_longer_than_is_set(tmp_path: Path) -> None:

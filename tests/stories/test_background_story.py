@@ -209,5 +209,5 @@ async def test_who_goes_on_in_the_background_is_in_the_background_for_everybody(
     assert answers(told)[2].endswith("Output:\ntwo")
     assert child.background and child.output_file is not None
     assert text_of(child.output_file).endswith(
-        f"two\n\n[task 00000002 ended as completed at {child.ended_at}]\n"
+        f"two\n\n[task 00000002 has finished (completed) at {child.ended_at}]\n"
     )

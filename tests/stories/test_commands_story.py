@@ -108,7 +108,8 @@ async def test_a_shell_is_killed_by_its_own_agent_only(tmp_path: Path) -> None:
         (result,) = await answered(gen)
     assert result.error
     assert (
-        result.text == "KillShell: there is no task or shell 'shell_00000000' of yours. Your own are: none."
+        result.text
+        == "Refused: KillShell: there is no task or shell 'shell_00000000' of yours. You have none."
     )
 
 

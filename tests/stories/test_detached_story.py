@@ -4,7 +4,6 @@ import json
 import os
 import pty
 import signal
-import sqlite3
 import subprocess
 import sys
 import time
@@ -13,41 +12,11 @@ from typing import Any
 
 import pytest
 from tests.interfaces.cli.running import GEN, OWN_TERMINAL, SECONDS, Ended, gen, script, start
-from tests.stories.test_agent_files_story import write_agent
+from tests.stories.agent_file import write_agent
+from tests.stories.detached_agent import LOOK, SLOW, WITH_BASH, begun, wait_for, worker_of
 from tests.waiting import Gate, wait_until
 
 from gencode.testing import call, says
-
-LOOK = {"text": "I look around.", "calls": [{"name": "Glob", "input": {"pattern": "*"}}]}
-SLOW = {"text": "never said", "delay_ms": 600_000}
-WITH_BASH = "general-purpose"
-
-
-def begun(folder: Path, model: str, *words: str, agent: str = "Explore") -> dict[str, Any]:
-    """A detached task, as the command that started it tells of it."""
-    ended = gen("task", "run", agent, "go", "--background", "--json", "--model", model, *words, cwd=folder)
-    assert ended.code == 0, ended.err
-    return ended.json
-
-
-def wait_for(folder: Path, task: str, **fields: Any) -> dict[str, Any]:
-    """The task once it looks like this to another process."""
-    until = time.monotonic() + SECONDS
-    told: dict[str, Any] = {}
-    while time.monotonic() < until:
-        told = gen("task", "show", task, "--json", cwd=folder).json
-        if all(told[name] == value for name, value in fields.items()):
-            return told
-        time.sleep(0.05)
-    raise AssertionError(f"{fields} never became true of {told}")
-
-
-def worker_of(home: Path, task: str) -> int:
-    """The process that runs a task, as the journal knows it."""
-    connection = sqlite3.connect(home / ".gen" / "gencode.db")
-    (owner,) = connection.execute("SELECT Owner FROM Sessions WHERE Id = ?", (task,)).fetchone()
-    connection.close()
-    return int(owner.split("|")[2])
 
 
 def works(process: int) -> bool:
@@ -86,7 +55,7 @@ def test_a_task_outlives_its_terminal_and_belongs_to_nobody(tmp_path: Path) -> N
     followed = gen("task", "events", task, "--follow", "--json", cwd=tmp_path)
     assert [event["seq"] for event in followed.lines] == list(range(1, len(followed.lines) + 1))
     assert followed.lines[-1]["type"] == "SubSessionCompleted"
-    assert gen("task", "output", task, cwd=tmp_path) == Ended(0, "found it\n")
+    assert gen("task", "output", task, cwd=tmp_path).out == "found it\n"
     assert gen("task", "resume", task, "go on", cwd=tmp_path).out == "and the rest\n"
 
 
@@ -110,8 +79,8 @@ def test_a_detached_task_is_stopped_from_another_process_and_goes_on_later(tmp_p
         ("user", "go"),
         (
             "system",
-            "You were stopped: it was stopped from another process. Continue from there; calls that did not "
-            "finish are marked as interrupted.",
+            "[Your last run was stopped: another process stopped it. Calls that did not finish are marked as "
+            "interrupted. Continue from there.]",
         ),
         ("user", "go on"),
     ]
@@ -137,7 +106,7 @@ def test_what_a_detached_agent_has_in_the_background_goes_on_when_only_that_agen
         f"This stops 1 task: {task} (lead).",
     )
     gate.open()
-    assert gen("task", "output", child, cwd=tmp_path) == Ended(0, "found it\n")
+    assert gen("task", "output", child, cwd=tmp_path).out == "found it\n"
     wait_until(lambda: not works(worker), "its process has ended, too")
     model = script(tmp_path, lead=[says("", send), says("so it was found")])
     assert gen("task", "resume", task, "go on", "--model", model, cwd=tmp_path).out == "so it was found\n"
@@ -161,7 +130,7 @@ def test_so_it_is_where_a_terminal_runs_that_agent(tmp_path: Path, home: Path) -
     assert stopped.err.splitlines()[0] == f"This stops 1 task: {task} (lead)."
     assert [line.split()[1] for line in stopped.out.splitlines() if "was stopped" in line] == [task]
     gate.open()
-    assert gen("task", "output", child, cwd=tmp_path) == Ended(0, "found it\n")
+    assert gen("task", "output", child, cwd=tmp_path).out == "found it\n"
     _, err = process.communicate(timeout=SECONDS)
     goes_on = (
         f"Task {task} was stopped. Still running in the background: {child} ({WITH_BASH}). Ctrl-C stops it."

@@ -51,7 +51,7 @@ async def test_a_person_sees_the_difference_and_says_yes(tmp_path: Path) -> None
     folder, person = workspace(tmp_path), Person(True)
     _, changed = await told(folder, person, READ, EDIT)
     assert [question.preview for question in person.questions] == ["@@ -1,1 +1,1 @@\n-x = 1\n+x = 2"]
-    assert changed == ("Edited src/a.py: 1 place changed.\n     1\tx = 2", False)
+    assert changed == ("Edited src/a.py: 1 place changed.\n1\tx = 2", False)
     assert (folder / "src/a.py").read_text() == "x = 2\n"
 
 

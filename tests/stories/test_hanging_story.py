@@ -14,8 +14,10 @@ import pytest
 from tests.interfaces.cli.running import SECONDS, gen, script, start
 from tests.interfaces.http.serving import served, take
 from tests.sandbox.processes.living import alive, new_word
-from tests.stories.test_agent_files_story import write_agent
-from tests.stories.test_detached_story import LOOK, SLOW, WITH_BASH, begun, wait_for, worker_of
+from tests.stories.agent_file import write_agent
+from tests.stories.detached_agent import LOOK, SLOW, WITH_BASH, begun, wait_for, worker_of
+from tests.stories.process_end import NEEDS_PROC, is_gone
+from tests.suspending import suspend
 from tests.waiting import Gate, wait_until
 
 from gencode.app import GenCode, components
@@ -26,20 +28,19 @@ from gencode.tasks.crash_recovery import close_hung_process
 from gencode.tasks.liveness import FolderLiveness, LivenessTimeouts
 from gencode.testing import call, says
 
-NEEDS_PROC = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="processes cannot be told apart")
 pytestmark = NEEDS_PROC
 TIMING = LivenessTimeouts(20.0, 60.0)
 SILENT = 200
 LEASE = 15
 RAN_OUT = """
-UPDATE Sessions SET LeaseUntil = strftime('%Y-%m-%dT%H:%M:%fZ', 'now', ?) WHERE Owner IS NOT NULL
+UPDATE gen_task SET lease_until = strftime('%Y-%m-%dT%H:%M:%fZ', 'now', ?) WHERE owner IS NOT NULL
 """
 
 
 @contextmanager
 def suspended(home: Path, process: int) -> Generator[None, None, None]:
     """A process that stands still, and has for a while; it goes on afterwards, if it is there."""
-    os.kill(process, signal.SIGSTOP)
+    suspend(process)
     with closing(sqlite3.connect(home / ".gen" / "gencode.db")) as database, database:
         database.execute(RAN_OUT, (f"-{SILENT} seconds",))
     try:
@@ -54,14 +55,6 @@ def slow_one(folder: Path, home: Path, *words: str, agent: str = "Explore") -> t
     task = begun(folder, script(folder, others=[LOOK, SLOW]), *words, agent=agent)["agentId"]
     wait_for(folder, task, turns=1)
     return task, worker_of(home, task)
-
-
-def is_gone(process: int) -> bool:
-    """Whether a process has ended, though nobody may have looked after it yet."""
-    try:
-        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
-    except OSError:
-        return True
 
 
 async def test_what_a_suspended_process_runs_is_stalled_wherever_it_is_listed_until_it_goes_on(

@@ -13,12 +13,14 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.waiting import until
 
 from gencode import GenCode
 from gencode.agent.call_budget import weight
 from gencode.agent.final_answer import form_notice
 from gencode.agent.ports import Provider, Request
 from gencode.app import components
+from gencode.core.budget import Budget
 from gencode.core.errors import ProviderError
 from gencode.core.events import CostEstimated, Event, TranscriptCompacted
 from gencode.core.messages import Message, Part, ToolMessage, Usage, UserMessage, is_summed_up
@@ -75,7 +77,7 @@ async def test_an_agent_near_its_limit_sums_up_and_goes_on_to_its_end(long_file:
     assert all(sum(map(weight, request.messages)) < 20_000 for request in told)
     assert all(request.messages[0] == UserMessage("the task") for request in told)
     assert "Files you read\nlong.txt" in note_in(told[-1].messages)
-    assert "GenCode, call by call" in note_in(told[-1].messages)
+    assert "written by GenCode from the calls" in note_in(told[-1].messages)
     assert len([each for each in whole_transcript(events) if isinstance(each, ToolMessage)]) == 12
 
 
@@ -88,7 +90,7 @@ async def test_the_model_itself_writes_the_summary_and_what_that_costs_is_counte
         (fact,) = facts(await gen.history.events(outcome.agent_id))
     (asked,) = [request for request in heard.requests if request.sums_up]
     assert (asked.tools, len(asked.messages), asked.agent) == ((), 1, "general-purpose")
-    assert "## Summary\nIt is all lines." in fact.summary.text and "Summary by you" in fact.summary.text
+    assert "## Summary\nIt is all lines." in fact.summary.text and "written by you" in fact.summary.text
     assert (fact.usage, outcome.usage.input_tokens, outcome.turns) == (Usage(5_000, 50), 5_000, 4)
 
 
@@ -117,11 +119,16 @@ async def test_a_summary_that_fails_is_written_by_the_harness(long_file: Path) -
     model = RetryingProvider(heard, RequestQueue(), RetryPolicy(tries=3, first=0.01))
     async with GenCode.open(long_file, model=model, store=MemoryStore(), settings=SMALL) as gen:
         outcome = await gen.task("general-purpose", "the task")
-        (fact,) = facts(await gen.history.events(outcome.agent_id))
+        events = await gen.history.events(outcome.agent_id)
+    (fact,) = facts(events)
     assert (outcome.status, outcome.result) == (Status.COMPLETED, "done")
     assert [request.sums_up for request in heard.requests].count(True) == 3
-    assert "[calls Read] file_path: long.txt" in fact.summary.text
+    assert '[calls Read] {"file_path":"long.txt"' in fact.summary.text
     assert "half" not in fact.summary.text
+    lost = [event.fact.usage for event in events if isinstance(event.fact, CostEstimated)]
+    assert [each.output_tokens for each in lost] == [1, 1, 1], (
+        "each half that was lost, also without a budget"
+    )
 
 
 @pytest.mark.parametrize(("said", "costs"), [("", 0), ("half", 1)])
@@ -222,7 +229,7 @@ def deliveries(messages: Sequence[Message]) -> list[str]:
     return found
 
 
-@settings(max_examples=EXAMPLES, deadline=None)
+@settings(max_examples=EXAMPLES)
 @given(
     st.lists(st.integers(0, 150), min_size=1, max_size=4),
     st.lists(st.sampled_from(["read", "send", "wait"]), min_size=4, max_size=9),
@@ -302,20 +309,42 @@ async def test_results_that_are_too_long_themselves_are_shown_by_their_beginning
         outcome = await gen.task("general-purpose", "the task")
         (fact,) = facts(await gen.history.events(outcome.agent_id))
     assert (outcome.status, outcome.result) == (Status.COMPLETED, "done")
-    assert fact.summary.text.count("\nRead:      1\ta line of text") == 3
+    assert fact.summary.text.count("\nRead: 1\ta line of text") == 3
 
 
 async def test_a_conversation_at_rest_is_summed_up_when_a_person_asks(long_file: Path) -> None:
     main = [*reading(3), says("first answer"), says("second answer")]
     async with scripted(long_file, main=main) as gen:
         first = await gen.ask("one").outcome()
-        assert await components(gen).service.compact(gen.agents.main(), first.agent_id)
-        assert not await components(gen).service.compact(gen.agents.main(), first.agent_id)
+        assert await components(gen).tasks.service.compact(gen.agents.main(), first.agent_id)
+        assert not await components(gen).tasks.service.compact(gen.agents.main(), first.agent_id)
         rest = await gen.find(first.agent_id)
         second = await gen.ask("two", session=first.agent_id).outcome()
         told = transcript_of(await gen.history.events(first.agent_id))
     assert (rest.status, rest.result, second.result) == (Status.COMPLETED, "first answer", "second answer")
     assert is_summed_up(told) and told[-2:-1] == [UserMessage("two")]
+
+
+async def test_a_summary_that_is_cut_holds_nothing_of_a_budget_and_counts(
+    long_file: Path,
+) -> None:
+    never = [says("never", delay_ms=600_000)]
+    async with scripted(long_file, main=[*reading(3), says("answer")], summary=never) as gen:
+        first = await gen.ask("one").outcome()
+        await gen.set_budget(first.agent_id, Budget(tokens=1_000_000))
+        ledger = components(gen).store.ledger
+        cut = asyncio.ensure_future(gen.compact(first.agent_id))
+
+        async def calls() -> int:
+            balance = await ledger.balance(first.agent_id)
+            return balance.account.calls if balance is not None else 0
+
+        await until(calls, "the summary is being written")
+        cut.cancel()
+        await asyncio.wait([cut])
+        after, wrong = await ledger.balance(first.agent_id), await ledger.recount()
+    assert after is not None and (after.account.calls, wrong) == (0, [])
+    assert after.account.spent["tokens"] > 1_000
 
 
 async def test_the_offline_model_needs_no_summary_however_little_room_there_is(tmp_path: Path) -> None:

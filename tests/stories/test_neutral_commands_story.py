@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from tests.sandbox.processes.test_git_programs import plainly, poison, repository
+from tests.sandbox.processes.poisoned_repository import plainly, poison, repository
 
 from gencode.core.events import CallDecided
 from gencode.core.messages import ToolMessage

@@ -61,7 +61,8 @@ async def test_the_file_grows_while_the_task_runs_and_ends_whole(tmp_path: Path,
     assert growing.endswith("I read.\n- Read(a.py)\n  → Read: 1\tprint(1)\n")
     assert (outcome.output_file, child.output_file) == (None, str(file))
     assert file.read_text() == (
-        f"{growing}\n## Result\n\nIt prints 1.\n\n[task 00000002 ended as completed at {child.ended_at}]\n"
+        f"{growing}\n## Result\n\nIt prints 1.\n\n"
+        f"[task 00000002 has finished (completed) at {child.ended_at}]\n"
     )
 
 
@@ -163,5 +164,5 @@ async def test_the_file_of_a_task_whose_process_was_killed_is_ended_by_the_next(
     assert child.status is Status.INTERRUPTED
     assert after == (
         f"{before}\n## Result\n\nError: the process that ran it died\n\nhalf way\n\n"
-        f"[task {task} ended as interrupted at {child.ended_at}]\n"
+        f"[task {task} has finished (interrupted) at {child.ended_at}]\n"
     )

@@ -43,7 +43,7 @@ async def test_the_conversation_hears_what_they_came_to_once(tmp_path: Path) -> 
         parent.communicate()
         known = await family(gen)
         plan = await gen.history.ended(known["Plan"].id, 60)
-        assert (plan.status, plan.end.error) == (Status.CANCELLED, "the process that sent it is gone")
+        assert (plan.status, plan.end.error) == (Status.CANCELLED, "the process that started it is gone")
     session = plan.parent or ""
     for _ in range(2):
         again = command("-p", "go on", "--resume", session, "--model", model, cwd=tmp_path)
@@ -58,4 +58,4 @@ async def test_the_conversation_hears_what_they_came_to_once(tmp_path: Path) -> 
     (given,) = [each for each in told if isinstance(each, UserMessage) and each.delivers]
     assert sorted(given.delivers) == sorted(ids)
     assert "has finished]\n> found it" in given.text
-    assert "was cancelled: the process that sent it is gone]\n> I look around." in given.text
+    assert "was cancelled: the process that started it is gone]\n> I look around." in given.text

@@ -56,7 +56,7 @@ async def test_an_agent_with_a_wider_mode_runs_under_its_senders_ceiling_and_is_
         task = await components(gen_).store.task(child.agent_id)
     told = [message for message in transcript_of(events) if isinstance(message, UserMessage)]
     assert [message.sender for message in told] == ["user", "system"]
-    assert "nobody granted more" in told[1].text
+    assert "no wider mode was approved" in told[1].text
     assert told[1].text in child.evidence.warnings
     (decided,) = [event.fact for event in events if isinstance(event.fact, CallDecided)]
     assert (decided.decision.action, decided.decision.policy) == (Action.DENY, "session")

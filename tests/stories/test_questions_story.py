@@ -87,7 +87,7 @@ async def test_a_model_is_told_that_the_user_declined_and_why(tmp_path: Path, re
     first, last = told.splitlines()
     assert first.startswith("The user declined this call.")
     assert ("Not on a Friday." in first) is bool(reason)
-    assert "do not try to reach the same by other means" in last
+    assert "do not try to achieve the same by other means" in last
     refused = [(each.tool, each.summary, each.by) for each in outcome.evidence.refused]
     assert refused == [("Bash", "make all", DecidedBy.USER)]
 

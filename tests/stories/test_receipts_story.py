@@ -54,6 +54,28 @@ async def test_a_conversation_may_answer_without_a_tool(tmp_path: Path) -> None:
     assert outcome.evidence == Evidence()
 
 
+@pytest.mark.parametrize(
+    ("commands", "warned"),
+    [
+        (("exit 3 # pytest -q",), "its last test run, `exit 3 # pytest -q`, failed with exit code 3"),
+        (
+            ("npm test || exit 1", "echo seen"),
+            "its last test run, `npm test || exit 1`, failed with exit code 1",
+        ),
+        (("exit 1 # make check", "true # make check"), ""),
+        (("exit 1 # grep pytests",), ""),
+    ],
+)
+async def test_failed_tests_are_warned_of_whatever_the_report_says(
+    tmp_path: Path, commands: tuple[str, ...], warned: str
+) -> None:
+    turns = [*(says("", call("Bash", command=each)) for each in commands), says("All tests pass.")]
+    settings = {"permission_mode": "dontAsk", "sandbox": "off"}
+    async with scripted(tmp_path, settings=settings, general_purpose=turns) as gen:
+        outcome = await gen.task("general-purpose", "work")
+    assert (outcome.status, outcome.evidence.warnings) == (Status.COMPLETED, (warned,) if warned else ())
+
+
 async def test_an_agent_without_tools_is_not_told_that_it_used_none(tmp_path: Path, home: Path) -> None:
     folder = home / ".gen" / "agents"
     folder.mkdir(parents=True)
@@ -132,7 +154,7 @@ async def test_an_agent_that_said_nothing_is_named_with_that_reason(tmp_path: Pa
         outcome = await gen.ask("go").outcome()
     (child,) = outcome.evidence.children
     assert outcome.evidence.warnings == (
-        f"the task {child} of Explore finished without an answer: the model said nothing",
+        f"the task {child} of Explore finished without an answer: the model's reply was empty",
     )
 
 
@@ -214,7 +236,7 @@ class Ending:
         ("whole", "end_turn", Status.COMPLETED, None),
         ("whole", "", Status.COMPLETED, None),
         (" \n", "end_turn", Status.EMPTY, None),
-        ("hal", "max_tokens", Status.LIMIT_REACHED, "the reply was cut at the model's limit of tokens"),
+        ("hal", "max_tokens", Status.LIMIT_REACHED, "the reply reached the model's limit of output tokens"),
         ("I c", "refusal", Status.FAILED, "the model's vendor withheld the answer"),
     ],
 )

@@ -11,7 +11,7 @@ from tests.stories.seeds import on_disk, results, started, transcript
 
 from gencode.app import components
 from gencode.core.status import Status
-from gencode.core.subsession_events import wire
+from gencode.core.subsession_events import Lineage, wire
 from gencode.places import database
 from gencode.testing import call, says, scripted
 
@@ -83,7 +83,10 @@ async def test_a_child_that_fails_and_one_that_is_stopped_say_so_in_events_and_r
         scripted(tmp_path, store=store, main=main, Explore=explore, Plan=plan) as gen,
     ):
         outcome = await gen.ask("go").outcome()
-        ends = [wire((await store.events(task))[-1], outcome.agent_id) for task in ("00000002", "00000003")]
+        ends = [
+            wire((await store.events(task))[-1], Lineage(outcome.agent_id))
+            for task in ("00000002", "00000003")
+        ]
         refused = results(await transcript(gen, outcome.agent_id))[0]
     assert [(end["type"], end["status"]) for end in ends] == [
         ("SubSessionFailed", "failed"),
@@ -143,6 +146,6 @@ async def test_children_go_with_their_parent_when_that_is_deleted(tmp_path: Path
     main = [says("", send("explore", "one"), send("explore", "two")), says("ok")]
     async with on_disk() as store, scripted(tmp_path, store=store, main=main, Explore=[says("Done.")]) as gen:
         outcome = await gen.ask("go").outcome()
-        gone = await components(gen).records.delete(await gen.find(outcome.agent_id))
+        gone = await components(gen).tasks.records.delete(await gen.find(outcome.agent_id))
         left = await gen.tasks()
     assert (sorted(gone), left) == (["00000001", "00000002", "00000003"], [])

@@ -160,6 +160,6 @@ async def test_what_is_planned_runs_after_a_restart_and_answers_where_it_was_ask
 async def test_the_origin_of_a_conversation_is_a_channel_and_a_chat(tmp_path: Path) -> None:
     async with scripted(tmp_path, main=[says("Hello.")]) as gen:
         session = (await gen.ask("hi").outcome()).agent_id
-        assert components(gen).messaging.origin(session) == Address("cli", session)
+        assert components(gen).messaging().origin(session) == Address("cli", session)
         gen.reply_through(session, Address("phone", "+41"))
-        assert str(components(gen).messaging.origin(session)) == "phone:+41"
+        assert str(components(gen).messaging().origin(session)) == "phone:+41"

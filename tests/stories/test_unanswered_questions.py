@@ -8,8 +8,9 @@ import pytest
 from tests.interfaces.acp.driving import wired
 from tests.interfaces.cli.running import script
 from tests.interfaces.http.serving import gen_serve
-from tests.stories.test_asked_at_terminals import window
+from tests.stories.terminal_window import window
 from tests.tasks.words import numbered, results, said
+from tests.virtual_clock import virtual_time
 
 from gencode.core.errors import UserMistake
 from gencode.core.messages import ToolCall
@@ -95,6 +96,7 @@ def test_a_person_is_told_what_an_empty_line_means(default: str, said: str) -> N
 
 
 @pytest.mark.parametrize("who", ["the turn", "the one that waits", "the agent"])
+@virtual_time
 async def test_a_default_is_never_lost_with_the_time_of_who_asks(tmp_path: Path, who: str) -> None:
     """Whoever of them has little time, a person has most of it, and the agent the rest."""
     absent = Absent()

@@ -13,7 +13,7 @@ from gencode.stores.memory import MemoryStore
 from gencode.testing import call, says, scripted
 from tests.interfaces.cli.running import gen as command
 from tests.interfaces.cli.running import script
-from tests.tasks.test_queue_story import write_agent
+from tests.tasks.agent_file import write_agent
 from tests.waiting import Gate, until
 
 COSTS = {"inputTokens": 90, "outputTokens": 10}

@@ -9,41 +9,21 @@ from typing import NamedTuple
 
 import pytest
 
-from gencode.agent.ports import Request
 from gencode.app import GenCode
 from gencode.core.budget import Budget
 from gencode.core.errors import UserMistake
-from gencode.core.messages import EndPart, Part, TextPart, UserMessage
 from gencode.core.status import Status
 from gencode.providers.scripted import ScriptedProvider
 from gencode.testing import call, says, scripted
 from tests.interfaces.cli.running import gen as typed
 from tests.interfaces.cli.running import script
 from tests.interfaces.http.serving import gen_serve, served
+from tests.tasks.waiting_line import HOLD, ONE, STOPPED, Patient
 from tests.tasks.words import heard, numbered, results, said
 from tests.waiting import until
 
-ONE = {"max_agents": 1}
-HOLD = says("done", delay_ms=600_000)
 CLOSING = "the program is closing"
-STOPPED = "You were stopped: {why}. Continue from there; calls that did not finish are marked as interrupted."
 COUNT = {"type": "object", "required": ["count"]}
-
-
-class Patient:
-    """Whoever is told to hold works until it is let go; everybody else says at once what it has heard."""
-
-    def __init__(self) -> None:
-        self.let_go = asyncio.Event()
-        self.asked: list[str] = []
-
-    async def stream(self, request: Request) -> AsyncGenerator[Part, None]:
-        words = [each.text for each in request.messages if isinstance(each, UserMessage)]
-        self.asked.append(words[-1])
-        if words[-1] == "hold":
-            await self.let_go.wait()
-        yield TextPart(" / ".join(words))
-        yield EndPart("patient")
 
 
 class Line(NamedTuple):
@@ -110,7 +90,7 @@ async def test_it_is_pending_at_its_place_for_everybody_and_then_goes_on(tmp_pat
 @pytest.mark.parametrize("how", ["stop", "keep", "tree"])
 async def test_who_stops_it_hits_it_and_it_never_works(tmp_path: Path, wake: Wake, how: str) -> None:
     async with line(tmp_path, wake) as now:
-        hit = [each.agent_id for each in await now.gen.hits(now.again, "stop")]
+        hit = [each.agent_id for each in await now.gen.affected(now.again, "stop")]
         stopped = await now.gen.stop(now.again, keep=how == "keep", tree=how == "tree")
         place = (await now.gen.get(now.behind)).queue_position
         now.model.let_go.set()
@@ -118,7 +98,7 @@ async def test_who_stops_it_hits_it_and_it_never_works(tmp_path: Path, wake: Wak
         later = await now.gen.get(now.again)
     assert (hit, place) == ([now.again], 1)
     assert (stopped.status, stopped.result, stopped.turns) == (Status.CANCELLED, "early", 1)
-    assert (stopped.hit, now.model.asked) == ((later,), ["early", "hold", "late"])
+    assert (stopped.affected, now.model.asked) == ((later,), ["early", "hold", "late"])
 
 
 async def test_another_terminal_sees_it_in_line_and_stops_it(tmp_path: Path) -> None:
@@ -142,7 +122,7 @@ async def test_another_terminal_sees_it_in_line_and_stops_it(tmp_path: Path) -> 
 
 async def test_to_interrupt_it_hits_nothing_and_says_so_before_and_after(tmp_path: Path) -> None:
     async with line(tmp_path) as now:
-        hits = [await now.gen.hits(each, "interrupt") for each in (now.again, now.behind)]
+        hits = [await now.gen.affected(each, "interrupt") for each in (now.again, now.behind)]
         cut = await asyncio.to_thread(typed, "task", "interrupt", now.behind, cwd=tmp_path)
         words = ("--message", "and this")
         told = await asyncio.to_thread(typed, "task", "interrupt", now.again, *words, cwd=tmp_path)
@@ -167,7 +147,7 @@ async def test_to_abort_the_tree_of_its_sender_hits_it(tmp_path: Path, home: Pat
         (child,) = above.evidence.children
         await gen.task("Plan", "hold", background=True)
         await gen.resume(child, "more", background=True)
-        hit = [each.agent_id for each in await gen.hits(above.agent_id, "tree")]
+        hit = [each.agent_id for each in await gen.affected(above.agent_id, "tree")]
         await gen.stop(above.agent_id, tree=True)
         after = await gen.get(child)
     assert (hit, after.status, after.result, after.turns) == ([child], Status.CANCELLED, "seen", 1)
@@ -219,7 +199,7 @@ async def test_what_it_was_told_outlives_the_end_of_the_program(tmp_path: Path, 
         cut = await gen.get(now.again)
         went_on = await gen.resume(now.again, "go on")
     assert (cut.status, cut.error, cut.result) == (Status.CANCELLED, CLOSING, "early")
-    told = ["early", "more", STOPPED.format(why=CLOSING), "go on", "and this"]
+    told = ["early", "more", STOPPED.format(why=CLOSING), "and this", "go on"]
     assert went_on.result == " / ".join(told)
 
 

@@ -2,7 +2,6 @@
 
 import asyncio
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -13,17 +12,9 @@ from gencode.core.outcome import Outcome
 from gencode.core.status import Status
 from gencode.testing import call, says, scripted
 from tests.interfaces.cli.running import gen, script
-from tests.tasks.test_queue_story import write_agent
-from tests.tasks.test_shared_budgets import tokens
-
-CALL = 10_000
-"""What every call costs."""
-COSTS = {"inputTokens": CALL - 10, "outputTokens": 10}
-LOOK = says("", call("Glob", pattern="*"), usage=COSTS)
-
-
-def sent(agents: int, **words: object) -> list[dict[str, Any]]:
-    return [call("Task", subagent_type="Explore", prompt=f"{n}", **words) for n in range(agents)]
+from tests.tasks.agent_file import write_agent
+from tests.tasks.budget_tree import tokens
+from tests.tasks.call_costs import CALL, COSTS, LOOK, sent
 
 
 @pytest.mark.parametrize(("left", "spends"), [(1, 1), (25_000, 3), (200_000, 11)])

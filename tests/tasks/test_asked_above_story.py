@@ -165,7 +165,7 @@ async def test_what_the_sender_leaves_is_asked_at_once_of_the_person_who_waits(
         thinking(think, monkeypatch),
         GenCode.open(tmp_path, model=MODEL, settings=settings, asker=asker) as gen,
     ):
-        assert rows(database(), "SELECT count(*) FROM Persons") == [(1,)]
+        assert rows(database(), "SELECT count(*) FROM gen_presence") == [(1,)]
         await gen.ask("go").outcome()
         child = (await tasks(gen))["choose"]
         told = await said(gen, child.id)

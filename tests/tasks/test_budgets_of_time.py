@@ -17,6 +17,7 @@ from gencode.tasks.service import MessageKept
 from gencode.testing import call, says, scripted
 from tests.interfaces.cli.running import gen, script
 from tests.tasks.words import results, said
+from tests.virtual_clock import virtual_time
 
 SLOW = says("done", delay_ms=600)
 BUDGET = Budget(seconds=1.0)
@@ -84,12 +85,13 @@ async def test_the_turns_of_a_conversation_share_its_seconds(tmp_path: Path) -> 
         assert str(refused.value) == refusal(session, "the session")
         await components(opened).store.post(session, "are you there?", "system")
         with pytest.raises(MessageKept, match="Results that were not delivered yet are kept"):
-            await components(opened).service.hear(opened.agents.main(), session)
+            await components(opened).tasks.service.hear(opened.agents.main(), session)
 
 
 @pytest.mark.parametrize(
     ("before", "after", "status"), [(None, 1.0, Status.TIMED_OUT), (1.0, 60.0, Status.COMPLETED)]
 )
+@virtual_time
 async def test_a_turn_at_work_has_the_seconds_that_its_session_is_given_meanwhile(
     tmp_path: Path, before: float | None, after: float, status: Status
 ) -> None:

@@ -6,14 +6,13 @@ from typing import Any
 import pytest
 
 from gencode.testing import Turns, call, says, scripted
+from tests.tasks.autonomous_agent import AUTONOMOUS, NOTE
 from tests.tasks.words import heard, numbered, results, said
 
 HANDS = "Bash, Read, Edit, delete_file, move_file"
-AUTONOMOUS = {"permission_mode": "dontAsk", "max_depth": 2}
 READ = says("", call("Read", file_path="a.txt"))
 EDIT = says("", call("Edit", file_path="a.txt", old_string="one", new_string="two"))
 MINE = says("", call("Edit", file_path="a.txt", old_string="one", new_string="mine"))
-NOTE = "\n[Files that you had read have changed: a.txt (by {by}). Read them again before you rely on them.]"
 
 
 @pytest.fixture
@@ -112,7 +111,7 @@ async def test_what_an_agent_changed_by_its_own_command_is_no_news_to_it(folder:
 
 
 async def test_a_result_from_the_background_brings_the_same_news(folder: Path) -> None:
-    main = [READ, sending("first", run_in_background=True), says("waiting"), says("")]
+    main = [READ, sending("first", run_in_background=True), says("waiting"), says("ok")]
     first = [says("", call("Bash", command="echo more >> a.txt")), says("appended")]
     async with scripted(folder, settings=AUTONOMOUS, store=numbered(), main=main, first=first) as gen:
         outcome = await gen.ask("go").outcome()

@@ -71,13 +71,13 @@ async def test_a_task_goes_on_in_a_clone_that_is_named_and_is_told_so(repo: Path
     assert (outcome.status, outcome.result, found.cwd) == (Status.COMPLETED, "done", str(repo))
     assert [(clone / name).read_text() for name in ("new.txt", "other.txt")] == ["new\n", "other\n"]
     assert not (repo / "new.txt").exists() and not (repo / "other.txt").exists()
-    assert heard[-1].startswith(f"You work in a clone of the repository of {repo}, in {clone}. File tools")
+    assert heard[-1].startswith(f"[You work in a clone of the repository of {repo}, in {clone}. File tools")
     assert heard[-1] in outcome.evidence.warnings
     async with opened(repo, *turns, says("back")) as gen:
         await gen.resume(task, "and here")
         heard = await told(gen, task)
     assert heard[-2].startswith(
-        f"You are back in the original folder, {repo}. What you changed in your clone"
+        f"[You are back in the original folder, {repo}. What you changed in your clone"
     )
 
 

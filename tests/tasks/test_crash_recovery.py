@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from gencode import GenCode, UserMistake
+from gencode.budgets.ledger import Granted, Hold
 from gencode.core.budget import Budget
 from gencode.core.errors import StoreTrouble
 from gencode.core.events import (
@@ -147,6 +148,9 @@ async def test_a_call_counts_only_where_one_may_have_been_made(goes_on: DurableF
     created = TaskCreated(prompt="go", budget=Budget(tokens=9_000))
     lease = await store.create(created, "elsewhere|b|1|1|x", before)
     await store.append(lease, [goes_on, MessageAdded(UserMessage("more"))])
+    if isinstance(goes_on, TaskStarted):
+        call = Hold(lease.task, lease.path, {"turns": 1, "tokens": 500}, lease.owner)
+        assert isinstance(await store.ledger.hold(call), Granted)
     await close_orphans(store, "me")
     facts = [event.fact for event in await store.events(lease.task)]
     assert sum(isinstance(each, CostEstimated) for each in facts) == costs

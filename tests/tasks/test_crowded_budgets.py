@@ -10,8 +10,8 @@ from gencode.core.status import Status
 from gencode.stores.memory import MemoryStore
 from gencode.tasks.queries import spent_by
 from gencode.testing import call, says, scripted
-from tests.tasks.test_last_parts import forks
-from tests.tasks.test_shared_budgets import WAIT, Gate, so
+from tests.tasks.budget_tree import WAIT, Gate, so
+from tests.tasks.forks import forks
 from tests.waiting import until
 
 COST = 4_000
@@ -35,7 +35,7 @@ async def test_a_conversation_goes_on_beside_many_forks_while_there_is_something
         leader, *terminals = [
             await stack.enter_async_context(GenCode.open(tmp_path, model=gate, store=store)) for _ in range(6)
         ]
-        await components(leader).service.set_session_budget(Budget(tokens=budget))
+        await components(leader).tasks.service.set_session_budget(Budget(tokens=budget))
         session = (await leader.ask("go").outcome()).agent_id
         task = (await leader.tasks(session))[0].agent_id
         led = asyncio.ensure_future(leader.ask(WAIT, session=session).outcome())
@@ -61,7 +61,7 @@ async def test_forks_of_a_conversation_at_rest_begin_side_by_side(tmp_path: Path
         leader = await stack.enter_async_context(
             scripted(tmp_path, store=store, main=[SENDS, DONE], Explore=[DONE])
         )
-        await components(leader).service.set_session_budget(Budget(tokens=170_000))
+        await components(leader).tasks.service.set_session_budget(Budget(tokens=170_000))
         session = (await leader.ask("go").outcome()).agent_id
         task = (await leader.tasks(session))[0].agent_id
         gate = Gate(Explore=[DONE, DONE])

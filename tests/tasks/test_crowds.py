@@ -9,7 +9,6 @@ import random
 from collections import Counter
 from collections.abc import AsyncGenerator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -22,6 +21,7 @@ from gencode.stores.memory import MemoryStore
 from gencode.tasks import watch
 from gencode.testing import call, says, scripted
 from tests.tasks.words import results
+from tests.waiting import Gate, until
 
 CHANGE = call("Edit", file_path="a.txt", old_string="one", new_string="two")
 STALE = "a.txt changed since it was read (by the agent general-purpose, task {task}); Read it again first."
@@ -133,27 +133,45 @@ async def test_many_writers_on_few_files_lose_no_update(tmp_path: Path) -> None:
     assert all("(by the agent general-purpose, task " in text or "changed" in text for text in refusals)
 
 
-async def write_meanwhile(folder: Path, *calls: dict[str, Any]) -> tuple[str, str]:
-    """What a slow writer is told when another process did this meanwhile, and the id of the agent there."""
+async def write_meanwhile(folder: Path, *, written_down: bool) -> tuple[str, str]:
+    """What a slow writer is told when another process changed the file, and the id of the agent there.
+
+    The other one has `written_down` its call by then, or is in the middle of one beside it.
+    """
     (folder / "a.txt").write_text("one\n")
+    (folder / "there").mkdir()
+    here_waits, there_waits = Gate(folder), Gate(folder / "there")
     read = says("", call("Read", file_path="a.txt"))
     settings, store = {"permission_mode": "dontAsk"}, MemoryStore()
-    slow = [read, says("", CHANGE, delay_ms=400), says("")]
-    quick = [read, says("", *calls), says("")]
+    slow = [read, says("", here_waits.call), says("", CHANGE), says("")]
+    beside = () if written_down else (call("Bash", command="cat there/gate"),)
+    quick = [read, says("", CHANGE, *beside), says("")]
+
+    async def has_read(task: str) -> bool:
+        return bool(results(transcript_of(await store.events(task))))
+
     async with (
         scripted(folder, settings=settings, store=store, general_purpose=slow) as here,
         scripted(folder, settings=settings, store=store, general_purpose=quick) as there,
     ):
         handle = await here.task("general-purpose", "change it", background=True)
-        await asyncio.sleep(0.1)
-        outcome = await there.task("general-purpose", "change it")
+        await until(lambda: has_read(handle.id), "the slow one has read it")
+        other = await there.task("general-purpose", "change it", background=True)
+        if written_down:
+            await other.result()
+        await until(lambda: (folder / "a.txt").read_text() == "two\n", "the other one has changed it")
+        await until(here_waits.opened, "the slow one is about to write")
+        if not written_down:
+            await asyncio.wait([asyncio.ensure_future(handle.result())], timeout=0.3)
+            await until(there_waits.opened, "the other one is about to write down what it did")
         await handle.result()
-        _, said, *_ = results(transcript_of(await store.events(handle.id)))
-    return said, outcome.agent_id
+        await other.result()
+        _, _, said, *_ = results(transcript_of(await store.events(handle.id)))
+    return said, other.id
 
 
 async def test_a_stale_write_names_the_agent_of_another_process(tmp_path: Path) -> None:
-    said, other = await write_meanwhile(tmp_path, CHANGE)
+    said, other = await write_meanwhile(tmp_path, written_down=True)
     assert said == STALE.format(task=other)
 
 
@@ -162,5 +180,5 @@ async def test_a_stale_write_names_who_has_not_written_down_yet_what_it_changed(
 ) -> None:
     """The other one's calls are written down together: what it ran after the change is not over yet."""
     monkeypatch.setattr(watch, "WRITTEN_LATER", 30.0)  # the machine may be busy
-    said, other = await write_meanwhile(tmp_path, CHANGE, call("Bash", command="sleep 0.4"))
+    said, other = await write_meanwhile(tmp_path, written_down=False)
     assert said == STALE.format(task=other)

@@ -13,7 +13,7 @@ from gencode.stores.memory import MemoryStore
 from gencode.tasks.running_task import LocalTask
 from gencode.tasks.supervisor import INTERRUPTED
 from gencode.testing import call, says, scripted
-from tests.tasks.test_queue_story import write_agent
+from tests.tasks.agent_file import write_agent
 from tests.tasks.words import heard, results, said
 from tests.waiting import until
 

@@ -11,6 +11,7 @@ from gencode.core.questions import Answer, Question
 from gencode.core.status import Status
 from gencode.testing import call, says, scripted
 from tests.tasks.words import results, said
+from tests.virtual_clock import virtual_time
 
 WRITE = call("Write", file_path="a.txt", content="a")
 INQUIRY = {"question": "Which one?", "options": [{"label": "red"}, {"label": "blue"}], "default": "blue"}
@@ -48,6 +49,7 @@ class Deaf:
 
 
 @pytest.mark.parametrize("settings", [{"answer_seconds": 0.5}, {"max_seconds": 2}])
+@virtual_time
 async def test_the_default_counts_when_their_time_is_up_and_the_agent_still_has_some(
     tmp_path: Path, settings: dict[str, float]
 ) -> None:
@@ -71,6 +73,7 @@ async def test_the_default_counts_when_their_time_is_up_and_the_agent_still_has_
         ({"answer_seconds": 600}, WHICH, Status.CANCELLED),
     ],
 )
+@virtual_time
 async def test_an_agent_that_waits_for_them_ends_when_its_time_is_up_or_somebody_stops_it(
     tmp_path: Path, settings: dict[str, float], wish: dict[str, Any], ends: Status
 ) -> None:
@@ -90,6 +93,7 @@ async def test_an_agent_that_waits_for_them_ends_when_its_time_is_up_or_somebody
     assert not (tmp_path / "a.txt").exists()
 
 
+@virtual_time
 async def test_whoever_closes_gencode_does_not_wait_for_them(tmp_path: Path) -> None:
     asker = Deaf()
     async with asyncio.timeout(30):

@@ -26,12 +26,13 @@ from gencode.core.outcome import Outcome
 from gencode.core.status import Status
 from gencode.stores.memory import MemoryStore
 from tests.tasks.words import results, said
+from tests.virtual_clock import virtual_time
 from tests.waiting import until
 
 PROMPT = UserMessage("go")
 HALF = AssistantMessage("so far", model="Deaf", partial=True)
-SILENT = r"it gave no sign of life for \d+ s; silence_seconds allows no more"
-LATE = r"it took longer than 1 s; task_seconds allows no more"
+SILENT = r"it gave no sign of life for \d+ s; the limit is silence_seconds"
+LATE = r"it took longer than 1 s; the limit is task_seconds"
 
 
 @pytest.fixture
@@ -112,6 +113,7 @@ async def waked(gen: GenCode, model: Deaf, wake: asyncio.Event, task: str) -> li
     ("settings", "why"),
     [({"stall_seconds": 0.2, "silence_seconds": 0.6}, SILENT), ({"task_seconds": 1}, LATE)],
 )
+@virtual_time
 async def test_an_agent_whose_time_is_up_ends_and_its_sender_goes_on(
     tmp_path: Path, wake: asyncio.Event, settings: dict[str, float], why: str
 ) -> None:

@@ -72,8 +72,7 @@ async def test_one_that_takes_too_long_is_left_alone_and_its_agent_goes_on(
     assert (outcome.status, outcome.result) == (Status.COMPLETED, "I go on.")
     assert given == [
         NOTHING_THERE,
-        "Stubborn did not finish in time and was stopped. It does not heed that: it may still be at work, "
-        "and nobody waits for it any more.",
+        "Stubborn did not finish in time and was stopped. It ignores that and may still be running.",
     ]
 
 

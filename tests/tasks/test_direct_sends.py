@@ -21,7 +21,7 @@ from tests.interfaces.cli.running import gen as command
 from tests.interfaces.cli.running import script
 from tests.interfaces.http.serving import served
 from tests.interfaces.mcp_server.offices import office, report
-from tests.tasks.test_queue_story import write_agent
+from tests.tasks.agent_file import write_agent
 from tests.tasks.words import results, said
 from tests.waiting import Gate, until
 
@@ -93,7 +93,7 @@ async def test_one_that_outlives_its_session_takes_the_others_along_and_counts_o
 ) -> None:
     model = script(tmp_path, Explore=EXPLORE)
     async with GenCode.open(tmp_path, model=model, settings=TWO) as gen:
-        begun = [await components(gen).service.detach(TaskRequest("Explore", "look")) for _ in range(3)]
+        begun = [await components(gen).tasks.service.detach(TaskRequest("Explore", "look")) for _ in range(3)]
         ended = [await gen.history.ended(each, 60) for each in begun]
     assert [(each.status, each.terms.budget) for each in ended] == [(Status.COMPLETED, Budget(spawns=1))] * 3
 

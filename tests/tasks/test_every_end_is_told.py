@@ -20,7 +20,7 @@ from gencode.journal.store import TaskQuery
 from gencode.providers.scripted import ScriptedProvider
 from gencode.tasks.delivery import as_delivered, undelivered
 from gencode.testing import call, says, scripted
-from tests.tasks.test_queue_story import write_agent
+from tests.tasks.agent_file import write_agent
 from tests.tasks.words import heard, numbered, said
 from tests.waiting import until
 

@@ -21,9 +21,10 @@ from gencode.testing import call, says, scripted
 from tests.interfaces.cli.running import Turn, script, start
 from tests.interfaces.cli.running import gen as typed
 from tests.interfaces.http.serving import served
-from tests.tasks.test_answers_stay import CHILD, Steered, speak_to_the_conversation, talker
-from tests.tasks.test_forms_story import agent
+from tests.tasks.form_agent import agent
+from tests.tasks.steered_conversation import CHILD, Steered, speak_to_the_conversation, talker
 from tests.tasks.words import heard, numbered, said
+from tests.virtual_clock import virtual_time
 from tests.waiting import until
 
 SCHEMA: dict[str, Any] = {"type": "object", "required": ["a"]}
@@ -69,6 +70,7 @@ async def ended(folder: Path, model: Steered, **words: Any) -> Outcome:
     ],
     ids=["words", "other words", "silence", "silence in the end", "the last", "words twice", "words before"],
 )
+@virtual_time
 async def test_an_answer_that_fits_counts_when_nothing_after_a_late_message_does(
     tmp_path: Path, replies: tuple[str, ...], spoken: int, output: object, result: str
 ) -> None:
@@ -112,6 +114,7 @@ async def test_the_answer_of_an_earlier_run_is_not_that_of_a_woken_agent(tmp_pat
     assert (woken.status, woken.output, woken.error) == (Status.FAILED, None, NO_JSON)
 
 
+@virtual_time
 async def test_a_sender_hears_the_value_and_what_was_said_after_it(tmp_path: Path, home: Path) -> None:
     talker(home)
     sent = call("Task", subagent_type="Talker", prompt="talk", run_in_background=True, output_schema=SCHEMA)
@@ -132,6 +135,7 @@ async def test_a_sender_hears_the_value_and_what_was_said_after_it(tmp_path: Pat
     [((FITS, "", "I was cut."), f"{FITS}\n\nI was cut."), (("", "", FITS), FITS)],
     ids=["an earlier answer", "its last word"],
 )
+@virtual_time
 async def test_what_is_kept_of_a_stopped_agent_is_its_output_where_it_fits(
     tmp_path: Path, replies: tuple[str, ...], result: str
 ) -> None:
@@ -144,6 +148,7 @@ async def test_what_is_kept_of_a_stopped_agent_is_its_output_where_it_fits(
     assert (stopped.status, stopped.output, stopped.result) == (Status.CANCELLED, ANSWERED, result)
 
 
+@virtual_time
 async def test_an_answer_is_the_output_also_of_a_run_that_ends_badly_after_it(tmp_path: Path) -> None:
     broken = await ended(tmp_path, Steered(FITS, spoken=1))
     spent = await ended(tmp_path, Steered(FITS, "thanks"), max_turns=1)
@@ -206,10 +211,10 @@ async def test_over_http_an_answer_that_fits_is_the_output(tmp_path: Path) -> No
 def test_replies_before_letters_are_told_apart() -> None:
     answers, result = RunAnswers(), ""
     for number, text in enumerate((" one ", "two\n\nlines", "two\n\nlines", "four"), 1):
-        result = answers.with_these(text)
+        result = answers.joined_with(text)
         answers = answers.after_reply(AssistantMessage(text))
-        answers = answers.after_hearing(UserMessage("?", mail=number), result)
+        answers = answers.after_message(UserMessage("?", mail=number), result)
     whole = "one\n\ntwo\n\nlines\n\nfour"
     apart = [("four", "four"), ("two\n\nlines", "two\n\nlines\n\nfour"), ("one", whole)]
-    assert (answers.before, list(answers.backwards())) == (whole, apart)
-    assert list(RunAnswers().backwards()) == []
+    assert (answers.before, list(answers.newest_first())) == (whole, apart)
+    assert list(RunAnswers().newest_first()) == []

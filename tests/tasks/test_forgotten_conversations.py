@@ -10,7 +10,7 @@ from gencode.files.file_versions import SeenFiles
 from gencode.tasks import service
 from gencode.testing import call, says
 from tests.interfaces.cli.running import script
-from tests.tasks.test_apart_budgets import COSTS, LOOK
+from tests.tasks.call_costs import COSTS, LOOK
 
 LEADS = 25
 FEW = 12

@@ -19,7 +19,7 @@ from gencode.core.spec import TaskRequest
 from gencode.core.status import Status
 from gencode.tasks.fork import LATER, Fork
 from gencode.testing import call, says, scripted
-from tests.tasks.test_isolation import played
+from tests.tasks.isolated_agent import played
 from tests.tasks.words import heard, results, said
 from tests.waiting import Gate, until
 
@@ -253,7 +253,7 @@ async def test_work_without_a_conversation_is_given_to_others_where_agents_are_b
     bounds = {"max_spawns": 3, "max_tokens_total": 100_000}
     async with GenCode.open(tmp_path, model=model, settings=bounds) as gen:
         detached = await gen.history.ended(
-            await components(gen).service.detach(TaskRequest("Explore", "look")), 60
+            await components(gen).tasks.service.detach(TaskRequest("Explore", "look")), 60
         )
         task, _ = await gen.detach_fork(detached.id, Fork(), AGAIN)
         forked = await gen.history.ended(task, 60)

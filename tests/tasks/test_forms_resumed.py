@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from gencode.agent.final_answer import BEGINNING
+from gencode.agent.final_answer import form_notice
 from gencode.app import GenCode, components
 from gencode.core.errors import UserMistake
 from gencode.core.spec import TaskRequest
@@ -19,10 +19,10 @@ from gencode.testing import call, says, scripted
 from tests.interfaces.cli.running import gen as typed
 from tests.interfaces.http.serving import served
 from tests.interfaces.mcp_server.offices import office, report, task_of, text
-from tests.stories.test_detached_story import wait_for, worker_of
-from tests.tasks.test_forms_story import agent
-from tests.tasks.test_isolation import played
-from tests.tasks.words import heard, numbered, results, said
+from tests.stories.detached_agent import wait_for, worker_of
+from tests.tasks.form_agent import agent
+from tests.tasks.isolated_agent import played
+from tests.tasks.words import numbered, results, said
 
 FILES: dict[str, Any] = {"type": "object", "required": ["files"]}
 COUNT: dict[str, Any] = {"type": "object", "required": ["count"]}
@@ -34,8 +34,7 @@ COUNTED = 'So many:\n```json\n{"count": 1}\n```'
 
 async def forms_told(gen: GenCode, task: str) -> list[Any]:
     """The schemas that an agent was told of, in order."""
-    told = [each.text for each in heard(await said(gen, task))]
-    return [json.loads(each.removeprefix(BEGINNING)) for each in told if each.startswith(BEGINNING)]
+    return [notice.schema for each in await said(gen, task) if (notice := form_notice(each))]
 
 
 async def test_an_agent_that_goes_on_answers_in_the_form_that_is_asked_for_now(tmp_path: Path) -> None:
@@ -67,7 +66,7 @@ async def test_the_last_form_counts_until_another_one_is_asked_for(tmp_path: Pat
         task = (await gen.task("Explore", "look", output_schema=FILES)).agent_id
         await gen.resume(task, "how many?", output_schema=COUNT)
         resumed = await gen.resume(task, "sure?")
-        await components(gen).service.send(task, "and now?", here=True)
+        await components(gen).tasks.service.send(task, "and now?", here=True)
         woken = await gen.history.ended(task, 60)
         told = await forms_told(gen, task)
     assert (resumed.turns, resumed.output) == (4, {"count": 1})
@@ -112,7 +111,7 @@ async def test_what_is_no_schema_is_refused_and_nothing_goes_on(tmp_path: Path) 
         with pytest.raises(UserMistake) as refused:
             await gen.resume(task, "again", output_schema=NO_SCHEMA)
         with pytest.raises(UserMistake) as refused_apart:
-            await components(gen).service.detach(request)
+            await components(gen).tasks.service.detach(request)
         assert await gen.history.events(task) == before
     assert str(refused.value).startswith(REFUSAL)
     assert str(refused_apart.value) == str(refused.value)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from gencode.agent import output_schema as parse_answer
-from gencode.agent.final_answer import BEGINNING, NO_MORE
+from gencode.agent.final_answer import JSON_FORM, TEXT_FORM
 from gencode.agents import lint as linting
 from gencode.agents.lint import lint
 from gencode.core.errors import UserMistake
@@ -17,7 +17,8 @@ from gencode.core.status import Status
 from gencode.tasks.fork import Fork
 from gencode.testing import call, says, scripted
 from tests.interfaces.cli.running import gen as typed
-from tests.tasks.test_isolation import played
+from tests.tasks.form_agent import agent
+from tests.tasks.isolated_agent import played
 from tests.tasks.words import heard, results, said
 
 SCHEMA: dict[str, Any] = {"type": "object", "required": ["files"]}
@@ -32,15 +33,7 @@ EXPENSIVE = "This output schema is too expensive to check"
 
 @pytest.fixture
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parse_answer, "SECONDS", 1.0)
-
-
-def agent(home: Path, name: str, schema: object) -> Path:
-    file = home / ".gen" / "agents" / f"{name}.md"
-    file.parent.mkdir(parents=True, exist_ok=True)
-    head = f"name: {name}\ndescription: d\ntools: Read\noutput-schema: {json.dumps(schema)}"
-    file.write_text(f"---\n{head}\n---\nList files.")
-    return file
+    monkeypatch.setattr(parse_answer, "SECONDS", 1)
 
 
 async def test_a_conversation_answers_in_the_form_of_the_agent_that_leads_it(
@@ -55,8 +48,8 @@ async def test_a_conversation_answers_in_the_form_of_the_agent_that_leads_it(
     assert (first.status, first.turns, first.output) == (Status.COMPLETED, 2, {"files": ["a.py"]})
     assert [text.partition(":")[0] for text in told] == [
         "which?",
-        BEGINNING.partition(":")[0],
-        "There is no JSON value in the reply. Answer again with the whole JSON value and nothing else.",
+        JSON_FORM.partition(":")[0],
+        "[There is no JSON value in the reply. Answer again with the whole JSON value and nothing else.]",
     ]
     assert (again.status, again.result, again.output) == (Status.FAILED, "w3", None)
     assert again.error == "its result does not fit the schema: There is no JSON value in the reply."
@@ -72,7 +65,7 @@ async def test_a_reply_without_words_is_repaired_like_any_other_that_does_not_fi
             told = [each.text for each in heard(await said(gen, outcome.agent_id))]
         assert (outcome.status, outcome.turns, outcome.output, outcome.error) == ended
         again = "Answer again with the whole JSON value and nothing else."
-        assert told[2:] == [f"The reply is empty; it should be a JSON value. {again}"] * 2
+        assert told[2:] == [f"[The reply is empty; it should be a JSON value. {again}]"] * 2
 
 
 async def test_the_form_counts_as_long_as_its_agent_leads_the_conversation(
@@ -88,9 +81,9 @@ async def test_the_form_counts_as_long_as_its_agent_leads_the_conversation(
         told = [each.text for each in heard(await said(gen, session))]
     assert (free.status, free.result, free.output) == (Status.COMPLETED, "free", None)
     assert (bound.status, bound.output) == (Status.COMPLETED, {"files": ["a.py"]})
-    assert [text for text in told if text == NO_MORE or text.startswith(BEGINNING)] == [
+    assert [text for text in told if text == TEXT_FORM or text.startswith(JSON_FORM.partition("{")[0])] == [
         told[1],
-        NO_MORE,
+        TEXT_FORM,
         told[1],
     ]
 

@@ -137,16 +137,24 @@ async def test_a_wider_agent_is_granted_once_in_a_session_for_one_sender(tmp_pat
     assert person.asked == [GRANTED, GRANTED]
 
 
-async def test_an_allow_rule_sends_the_agent_but_grants_nothing(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("file", "flags"), [("", ["Task"]), ('allow = ["Task(autonomous)"]', [])])
+async def test_an_allow_rule_sends_the_agent_but_grants_nothing(
+    tmp_path: Path, home: Path, file: str, flags: list[str]
+) -> None:
+    """Only one that names the agent for this very run does."""
+    (home / ".gen").mkdir(exist_ok=True)
+    (home / ".gen" / "settings.toml").write_text(file)
     person = Person(False)
     turns = {"main": SENDS, "autonomous": DEPLOYS}
-    async with opened(tmp_path, turns, person, allow=["Task(autonomous)"]) as gen:
+    async with opened(tmp_path, turns, person, allow=flags) as gen:
         child = await only_child(gen, await gen.ask("go").outcome())
         assert (await gen.find(child.agent_id)).created.grant is None
-        (note,) = await notes(gen, child.agent_id)
-    assert note.startswith("This agent's mode dontAsk is limited by session, which runs in mode default")
+        (note,), asked = await notes(gen, child.agent_id), [*person.asked]
+        await gen.resume(child.agent_id, "go on")
+        assert await notes(gen, child.agent_id) == [note], "what it was told once it knows"
+    assert note.startswith("[This agent's mode dontAsk is limited by session, which runs in mode default")
     assert note in child.evidence.warnings
-    assert person.asked == ["deploy: an added tool that does more than read needs approval."]
+    assert asked == ["deploy: an added tool that does more than read needs approval."]
 
 
 async def test_an_ask_rule_does_not_hide_what_a_yes_would_grant(tmp_path: Path) -> None:
@@ -181,7 +189,7 @@ async def test_the_ceiling_is_what_the_agents_prompt_tells(tmp_path: Path) -> No
     provider = Overhearing(ScriptedProvider.of({"autonomous": [says("ok")]}))
     async with GenCode.open(tmp_path, model=provider, store=MemoryStore()) as gen:
         await gen.task("autonomous", "x")
-    assert "## Mode: Default" in provider.requests[0].system
+    assert "## Permissions: default" in provider.requests[0].system
 
 
 class Later:

@@ -26,16 +26,16 @@ async def test_it_is_told_and_goes_along_when_the_task_is_sent_again(tmp_path: P
     created = TaskCreated("tester", "work", cwd=str(repo), isolated=True)
     task = Task(TASK, created, "", Status.COMPLETED, 1)
     back = (office.back[TASK][0], b"nothing that git can read")
-    ground = LatestWork(task, away=True, back=back, parcels=office)
+    ground = LatestWork(task, away=True, back=back, snapshots=office)
     found = await restore_worktree(ground, Workspace(repo, repo, tmp_path), tmp_path / "own")
     why = f"(try gen task merge {TASK}): "
-    assert found.told is not None
-    assert why in found.told.agent and why in found.told.person
+    assert found.notice is not None
+    assert why in found.notice.agent and why in found.notice.person
     here = replace(ground, away=False, branch=found.tree.branch)
     (found.tree.path / "new.txt").write_text("here\n")
-    parcel = await snapshot_worktree(found.tree.path, repo, tmp_path / "own", office)
-    assert parcel is not None
-    goes, missing = await save_returned_work(here, LocalWork(found.tree.branch, found.tree), parcel)
+    snapshot = await snapshot_worktree(found.tree.path, repo, tmp_path / "own", office)
+    assert snapshot is not None
+    goes, missing = await save_returned_work(here, LocalWork(found.tree.branch, found.tree), snapshot)
     assert missing is not None
     assert (goes, missing.state, missing.branch) == (False, "in_worktree", f"gencode/{TASK}-home")
     assert git(found.tree.path, "status", "--short") == "?? new.txt"

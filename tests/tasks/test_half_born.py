@@ -20,8 +20,8 @@ from gencode.journal.store import Lease, TaskQuery
 from gencode.stores.memory import MemoryStore
 from gencode.tasks.crash_recovery import close_task
 from gencode.testing import call, says, scripted
-from tests.tasks.test_last_parts import forks
-from tests.tasks.test_shared_budgets import COSTS, begun, woken
+from tests.tasks.budget_tree import COSTS, begun, woken
+from tests.tasks.forks import forks
 from tests.waiting import until
 
 FOUND = says("found", usage=COSTS)
@@ -89,7 +89,7 @@ async def test_a_fork_that_is_cut_between_its_birth_and_its_start_begins_the_nex
     ):
         store.away = True
         with pytest.raises(StoreUnavailable):
-            await components(first).service.take_on(handover)
+            await components(first).tasks.service.take_on(handover)
         store.away = False
         job = await (second if elsewhere else first).take_on(handover)
         assert (await job.ended()).status is Status.COMPLETED

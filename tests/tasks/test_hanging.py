@@ -1,8 +1,6 @@
 """A process that hangs, or is suspended, ends nobody's wait but its own: whoever sent its task ends it."""
 
 import asyncio
-import os
-import signal
 from collections.abc import AsyncGenerator, Callable
 from pathlib import Path
 
@@ -22,8 +20,9 @@ from gencode.tasks import process_engine, remote_task
 from gencode.tasks.liveness import LivenessTimeouts, ProcessLiveness, not_ended_in_time, silent_process
 from gencode.testing import call, says
 from tests.sandbox.processes.living import alive, new_word
-from tests.tasks.test_isolation import LOOK, SLOW, child_of, owner_of, played
-from tests.tasks.test_suspended import leases_run_out
+from tests.suspending import suspend
+from tests.tasks.isolated_agent import LOOK, SLOW, child_of, owner_of, played
+from tests.tasks.leases import leases_run_out
 from tests.waiting import until
 
 TIMING = LivenessTimeouts(20.0, 60.0)
@@ -55,7 +54,7 @@ async def test_a_task_whose_process_hangs_is_timed_out_and_its_sender_told(
         job = await gen.start_turn("go")
         child = await child_of(gen, job.id)
         hanging = await owner_of(gen, child)
-        os.kill(hanging, signal.SIGSTOP)
+        suspend(hanging)
         leases_run_out(home)
         outcome = await gen.outcome(job)
         lost = await gen.get(child)
@@ -81,7 +80,7 @@ async def test_what_the_process_had_started_ends_with_it(tmp_path: Path, home: P
         handle = await gen.task("general-purpose", "go", background=True, isolation="process")
         await until((tmp_path / "begun").exists, "its command runs")
         running = alive(word)
-        os.kill(await owner_of(gen, handle.id), signal.SIGSTOP)
+        suspend(await owner_of(gen, handle.id))
         leases_run_out(home)
         outcome = await handle.result()
         await until(lambda: not alive(word), "its command has ended")

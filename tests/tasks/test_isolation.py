@@ -1,7 +1,6 @@
 """Tasks in a process of their own: the same journal, and a crash there ends nothing here."""
 
 import asyncio
-import json
 import os
 import signal
 import subprocess
@@ -22,35 +21,13 @@ from gencode.core.status import EndReason, Status, stop_cause
 from gencode.core.task import transcript_of
 from gencode.journal import change_notifier
 from gencode.journal.store import TaskSignal
+from gencode.tasks import remote_task, running_task, supervisor
 from gencode.testing import call, reported, says, scripted
+from tests.suspending import suspend
+from tests.tasks.isolated_agent import LOOK, SLOW, child_of, owner_of, played
 from tests.waiting import Gate, until
 
 SEND = call("Task", subagent_type="Explore", prompt="look", isolation="process")
-LOOK = says("I look around.", call("Glob", pattern="*"))
-SLOW = says("never said", delay_ms=600_000)
-
-
-def played(folder: Path, **agents: list[dict[str, Any]]) -> str:
-    """A script in a file, so that another process can play it, too."""
-    path = folder / "script.json"
-    path.write_text(json.dumps({"agents": agents}))
-    return f"scripted:{path}"
-
-
-async def owner_of(gen: GenCode, task: str) -> int:
-    """The process that has the lease of a task."""
-    (owner,) = [held.owner for held in await components(gen).store.owned() if held.task == task]
-    return int(owner.split("|")[2])
-
-
-async def child_of(gen: GenCode, parent: str) -> str:
-    """The first task that was sent, once it has looked around."""
-    async with asyncio.timeout(60):
-        while True:
-            for child in await gen.tasks(parent=parent):
-                if child.turns:
-                    return child.agent_id
-            await asyncio.sleep(0.02)
 
 
 async def test_the_outcome_is_the_same_as_in_this_process(tmp_path: Path) -> None:
@@ -108,6 +85,14 @@ async def test_a_crash_there_ends_that_task_and_nothing_else(tmp_path: Path) -> 
     assert f"task {child}) was interrupted" in answers.results[0].text
 
 
+@pytest.fixture
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process that is stopped has all the time it needs to end by itself."""
+    for module in (remote_task, running_task, supervisor):
+        monkeypatch.setattr(module, "GRACE_SECONDS", 60.0)
+
+
+@pytest.mark.usefixtures("patient")
 async def test_a_stop_reaches_the_other_process(tmp_path: Path) -> None:
     model = played(tmp_path, main=[says("", SEND), says("never")], Explore=[LOOK, SLOW])
     async with GenCode.open(tmp_path, model=model) as gen:
@@ -128,7 +113,7 @@ async def test_a_process_that_does_not_answer_a_stop_is_killed_and_told_as_that(
         job = await gen.start_turn("go")
         child = await child_of(gen, job.id)
         process = await owner_of(gen, child)
-        os.kill(process, signal.SIGSTOP)
+        suspend(process)
         await job.halt(stop_cause("enough"))
         stopped = await gen.history.ended(child, 60)
         left = await components(gen).store.owned()
@@ -141,6 +126,7 @@ async def test_a_process_that_does_not_answer_a_stop_is_killed_and_told_as_that(
         os.kill(process, 0)
 
 
+@pytest.mark.usefixtures("patient")
 async def test_closing_the_session_ends_it(tmp_path: Path) -> None:
     model = played(tmp_path, Explore=[LOOK, SLOW])
     async with GenCode.open(tmp_path, model=model) as gen:
@@ -174,7 +160,7 @@ async def test_it_does_not_outlive_a_sender_that_is_killed(tmp_path: Path) -> No
     await process.wait()
     async with GenCode.open(tmp_path, model=model) as gen:
         ended = await gen.history.ended(task, 20)
-    assert (ended.status, ended.end.error) == (Status.CANCELLED, "the process that sent it is gone")
+    assert (ended.status, ended.end.error) == (Status.CANCELLED, "the process that started it is gone")
 
 
 async def test_one_that_is_waited_for_apart_can_be_sent_to_the_background(tmp_path: Path) -> None:
@@ -185,7 +171,7 @@ async def test_one_that_is_waited_for_apart_can_be_sent_to_the_background(tmp_pa
     async with GenCode.open(tmp_path, model=model) as gen:
         job = await gen.start_turn("go")
         child = await child_of(gen, job.id)
-        moved = await components(gen).control.move_to_background(child)
+        moved = await components(gen).tasks.control.move_to_background(child)
 
         async def spoke() -> bool:
             heard = transcript_of(await gen.history.events(job.id))
@@ -230,7 +216,7 @@ async def test_a_wish_for_the_other_process_is_not_taken_by_this_one(tmp_path: P
         handle = await gen.task("Explore", "look", background=True, isolation="process")
         assert await components(gen).store.send_signal(handle.id, TaskSignal.STOP)
         outcome = await handle.result()
-    assert (outcome.status, outcome.error) == (Status.CANCELLED, "it was stopped from another process")
+    assert (outcome.status, outcome.error) == (Status.CANCELLED, "another process stopped it")
 
 
 async def test_an_isolation_that_is_not_there_is_refused(tmp_path: Path) -> None:

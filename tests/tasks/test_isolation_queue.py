@@ -8,7 +8,7 @@ from gencode.app import components
 from gencode.core.events import QueueMoved
 from gencode.core.status import Status
 from gencode.testing import says
-from tests.tasks.test_isolation import played
+from tests.tasks.isolated_agent import played
 
 ONE = {"max_agents": 1}
 SLOW = says("never said", delay_ms=600_000)

@@ -20,11 +20,12 @@ from gencode.testing import call, says, scripted
 from tests.contracts.provider import Play
 from tests.tasks.minds import MODEL, Told, say, thinking
 from tests.tasks.words import heard, numbered, said
+from tests.virtual_clock import virtual_time
 from tests.waiting import until
 
 SENDER = re.compile(r"started by \w+ \(task ([0-9a-f]{8})\)")
 BESIDE = re.compile(r", \w+ \(task ([0-9a-f]{8})\)")
-SAYS = re.compile(r"\(task ([0-9a-f]{8})\) says\]")
+SAYS = re.compile(r"\(task ([0-9a-f]{8})\) (?:says|writes)\]")
 MAY = {"allow": ["Task"]}
 NEVER = says("never said", delay_ms=600_000)
 FIRST, SECOND = "00000002", "00000003"
@@ -107,6 +108,7 @@ def test_the_listing_of_those_in_reach_is_bounded() -> None:
     assert family.reachable("000000ff") == []
 
 
+@virtual_time
 async def test_agents_in_processes_of_their_own_write_to_their_sender_and_to_each_other(
     tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -165,6 +167,7 @@ async def test_an_agent_that_ended_is_woken_by_one_beside_it_and_reports_to_its_
     assert sorted(task for each in words for task in each.delivers) == [FIRST, SECOND]
 
 
+@virtual_time
 async def test_it_is_woken_also_while_its_sender_rests_and_that_hears_of_it_in_its_next_turn(
     tmp_path: Path, home: Path
 ) -> None:
@@ -210,7 +213,7 @@ async def test_who_was_stopped_is_not_woken_by_an_agent_beside_it(tmp_path: Path
         "it gets the message when it is resumed."
     )
     assert (answer.text, answer.error, here.status) == (kept, False, Status.CANCELLED)
-    assert [each.text for each in waiting] == [f"[Other (task {SECOND}) says]\n> and?"]
+    assert [each.text for each in waiting] == [f"[Other (task {SECOND}) writes]\n> and?"]
 
 
 async def test_two_that_write_to_each_other_do_not_wake_each_other_for_ever(
@@ -250,6 +253,7 @@ async def test_a_message_wakes_nobody_whose_budget_is_spent_and_is_kept(tmp_path
     assert ("1 turn" in answer.text, here.result, len(waiting)) == (True, "one", 1)
 
 
+@virtual_time
 async def test_one_in_a_process_of_its_own_does_not_wake_what_its_sender_would_not_wait_for(
     tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -278,6 +282,7 @@ async def test_one_in_a_process_of_its_own_does_not_wake_what_its_sender_would_n
 
 
 @pytest.mark.parametrize("by", ["sibling", "person"])
+@virtual_time
 async def test_what_one_had_answered_before_it_was_woken_is_handed_back_as_well(
     tmp_path: Path, home: Path, by: str
 ) -> None:
@@ -338,7 +343,7 @@ async def test_an_agent_that_may_write_is_told_who_it_is_who_sent_it_and_whom_it
         await gen.ask("go").outcome()
         answers = [each.text for each in told(await said(gen, SECOND))]
         begun = (await gen.find(SECOND)).terms.system
-    kin = "Your own are: none. You can also write to: main (task 00000001), your parent, "
+    kin = "You have none. You can also write to: main (task 00000001), your parent, "
     reach = f"{kin}Explore (task 00000002)."
     added = model.systems["Here"].removeprefix(f"{begun}\n\n")
     assert added.startswith("## Messages\n") and SECOND in added and "main (task 00000001)" in added

@@ -13,8 +13,8 @@ from gencode.tasks.fork import Fork
 from gencode.testing import call, says, scripted
 from tests.interfaces.cli.running import gen as command
 from tests.interfaces.cli.running import script
-from tests.tasks.test_apart_budgets import sent
-from tests.tasks.test_queue_story import write_agent
+from tests.tasks.agent_file import write_agent
+from tests.tasks.call_costs import sent
 from tests.tasks.words import results, said
 
 TOLD, FOUND = says("told"), says("found")
@@ -72,7 +72,7 @@ async def test_the_last_agent_may_be_a_fork_elsewhere_which_sends_nobody(tmp_pat
     model = script(tmp_path, Explore=[FOUND, says("more")])
     async with GenCode.open(tmp_path, model=model, settings={"max_spawns": 1}) as gen:
         first = await gen.history.ended(
-            await components(gen).service.detach(TaskRequest("Explore", "look")), 60
+            await components(gen).tasks.service.detach(TaskRequest("Explore", "look")), 60
         )
         fork, _ = await gen.detach_fork(first.id, Fork(), TaskRequest("", "again"))
         forked = await gen.history.ended(fork, 60)

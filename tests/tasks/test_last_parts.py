@@ -10,7 +10,6 @@ from tempfile import TemporaryDirectory
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gencode.app import GenCode
 from gencode.core.budget import Budget
 from gencode.core.errors import UserMistake
 from gencode.core.outcome import Outcome
@@ -19,7 +18,8 @@ from gencode.journal.store import TaskQuery
 from gencode.stores.memory import MemoryStore
 from gencode.tasks.queries import spent_by
 from gencode.testing import call, says, scripted
-from tests.tasks.test_shared_budgets import woken
+from tests.tasks.budget_tree import woken
+from tests.tasks.forks import forks
 
 EXAMPLES = int(os.environ.get("GEN_EXAMPLES", "12"))
 DEAREST = 2_000
@@ -60,7 +60,7 @@ def working(amounts: Sequence[int], pauses: Sequence[int]) -> list[dict[str, obj
     return [FOUND, *({**turn, "delay_ms": pauses[at % len(pauses)]} for at, turn in enumerate(turns))]
 
 
-@settings(max_examples=EXAMPLES, deadline=None)
+@settings(max_examples=EXAMPLES)
 @given(
     calls=st.integers(1, 40),
     bounded=st.sampled_from(["tokens", "usd", "both"]),
@@ -105,14 +105,6 @@ def test_whoever_spends_wherever_a_budget_is_exceeded_by_one_call_at_most(
 
     with TemporaryDirectory() as folder:
         asyncio.run(scenario(Path(folder)))
-
-
-async def forks(gen: GenCode, task: str) -> Outcome | str:
-    """What becomes of a fork, or why it is none."""
-    try:
-        return await gen.fork(task, "again")
-    except UserMistake as refusal:
-        return str(refusal)
 
 
 async def test_forks_in_several_processes_at_once_are_no_more_than_agents_are_left(tmp_path: Path) -> None:

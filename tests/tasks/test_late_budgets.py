@@ -19,9 +19,9 @@ from gencode.tasks.queries import spent_by
 from gencode.testing import call, says
 from tests.interfaces.cli.running import gen as command
 from tests.interfaces.cli.running import script
-from tests.tasks.test_apart_budgets import CALL, COSTS, LOOK
-from tests.tasks.test_queue_story import write_agent
-from tests.tasks.test_resumed_budgets import all_have_ended
+from tests.tasks.agent_file import write_agent
+from tests.tasks.call_costs import CALL, COSTS, LOOK
+from tests.tasks.task_ends import all_have_ended
 from tests.waiting import Gate, until
 
 BUDGET = Budget(tokens=12 * CALL)

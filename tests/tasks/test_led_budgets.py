@@ -23,13 +23,12 @@ from gencode.stores.memory import MemoryStore
 from gencode.tasks.queries import spent_by
 from gencode.testing import call, says, scripted
 from tests.interfaces.cli.running import SECONDS, gen, script, start
-from tests.stories.test_detached_story import worker_of
-from tests.tasks.test_last_parts import forks as forked
-from tests.tasks.test_shared_budgets import (
+from tests.stories.detached_agent import worker_of
+from tests.suspending import suspend
+from tests.tasks.budget_tree import (
     BEFORE,
     EXPLORE,
     MAIN,
-    SENT,
     WAIT,
     Gate,
     begun,
@@ -39,16 +38,14 @@ from tests.tasks.test_shared_budgets import (
     turns,
     woken,
 )
+from tests.tasks.first_call import CALL, COSTS, FIRST, FOUND
+from tests.tasks.forks import forks as forked
 from tests.waiting import Gate as Pipe
 from tests.waiting import wait_until
 
 EXAMPLES = int(os.environ.get("GEN_EXAMPLES", "8"))
 AGENTS = 2
 """So many agents may be sent, or forked, beside the four that were sent before."""
-CALL = 10_000
-COSTS = {"inputTokens": CALL - 10, "outputTokens": 10}
-FIRST = [says("", *SENT[:2], usage=COSTS), says("told", usage=COSTS)]
-FOUND = says("found", usage=COSTS)
 LOOK = says("", call("LS", path="."), usage=COSTS)
 
 
@@ -93,7 +90,7 @@ async def test_an_agent_in_the_background_leaves_agents_to_others_while_there_ar
         assert (await led).status is Status.COMPLETED
 
 
-@settings(max_examples=EXAMPLES, deadline=None)
+@settings(max_examples=EXAMPLES)
 @given(
     left=st.integers(1, 14),
     pauses=st.lists(st.integers(0, 40), min_size=1, max_size=4),
@@ -210,7 +207,7 @@ def test_an_agent_is_woken_beside_a_conversation_whose_process_is_suspended(
     main = [*FIRST, says("", pipe.call, usage=COSTS), says("never")]
     model = script(tmp_path, main=main, Explore=[FOUND, says("found more", usage=COSTS)])
     session, task, leader = led(tmp_path, home, model)
-    os.kill(leader.pid, signal.SIGSTOP)
+    suspend(leader.pid)
     try:
         said = gen("task", "resume", task, "more", "--model", model, "--json", cwd=tmp_path)
     finally:

@@ -14,8 +14,8 @@ from gencode.interfaces.http.restart import RESUME_NOTICE, SHUT_DOWN
 from gencode.testing import says
 from tests.interfaces.cli.running import script
 from tests.interfaces.http.serving import Client, gen_serve, served
-from tests.tasks.test_again_in_line import HOLD, ONE, STOPPED, Patient
-from tests.tasks.test_worktrees_story import repository
+from tests.tasks.repository import repository
+from tests.tasks.waiting_line import HOLD, ONE, STOPPED, Patient
 from tests.tasks.words import heard, said
 from tests.waiting import until
 

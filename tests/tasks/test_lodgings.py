@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from gencode.core.changes import told
+from gencode.core.changes import describe_changes
 from gencode.core.errors import StoreTrouble, UserMistake
 from gencode.core.events import TaskCreated, TaskStarted
 from gencode.core.messages import NoticeKind, SystemNotice
@@ -52,7 +52,7 @@ async def test_a_folder_is_used_as_it_is_only_where_it_really_is(tmp_path: Path)
     outside = await wanted(repository(tmp_path / "outside"), office)
     (tmp_path / "work" / "link").symlink_to(tmp_path / "outside")
     linked = replace(outside, cwd=str(tmp_path / "work" / "link"))
-    plain = replace(elsewhere, parcel=None, alone="it is in no repository")
+    plain = replace(elsewhere, snapshot=None, alone="it is in no repository")
     apart = replace(here, mark=COPIED)
     all_of_them = (here, elsewhere, outside, linked, plain, replace(plain, mark=""), apart)
     found = {
@@ -69,13 +69,13 @@ async def test_a_folder_is_used_as_it_is_only_where_it_really_is(tmp_path: Path)
 
 async def test_who_cannot_make_a_copy_says_why_and_what_is_forged_is_refused(tmp_path: Path) -> None:
     office = Office()
-    parcel = FolderSnapshot(key="a" * 40, tip="b" * 40, remote=f"file://{tmp_path}/none", known=("b" * 40,))
+    snapshot = FolderSnapshot(key="a" * 40, tip="b" * 40, remote=f"file://{tmp_path}/none", known=("b" * 40,))
     place = lodgings(tmp_path, office)
-    assert "cannot be fetched from" in await used(place, FolderRequest(TASK, "/nowhere", "x", parcel))
+    assert "cannot be fetched from" in await used(place, FolderRequest(TASK, "/nowhere", "x", snapshot))
     [(task, worker, why, _)] = office.hindered
     assert (task, worker, "cannot be fetched from" in why) == (TASK, "worker", True)
     with pytest.raises(UserMistake, match="a remote address that is not allowed: 'ext::x'"):
-        await used(place, FolderRequest(TASK, "/nowhere", "x", replace(parcel, remote="ext::x")))
+        await used(place, FolderRequest(TASK, "/nowhere", "x", replace(snapshot, remote="ext::x")))
     assert len(office.hindered) == 1
 
 
@@ -101,7 +101,7 @@ async def test_an_agent_that_began_elsewhere_is_told_where_it_is_now(tmp_path: P
         ended = await again.summary()
     head = f"[It worked in a copy of {repo} on worker. What it changed there:]\nchanged a.txt +1 -10"
     offer = f"To take it over, if that was not done yet: gen task merge {lease.task}"
-    assert ended.changes and told(ended.changes).startswith(f"{head}\n{offer}\n```diff\n")
+    assert ended.changes and describe_changes(ended.changes).startswith(f"{head}\n{offer}\n```diff\n")
     assert office.back[lease.task][0].cwd == str(repo)
 
 

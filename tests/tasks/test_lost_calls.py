@@ -9,12 +9,14 @@ import pytest
 
 from gencode.agent.ports import Request
 from gencode.app import GenCode, Outcome, components
+from gencode.budgets.ledger import Hold
 from gencode.core.budget import Budget
 from gencode.core.errors import ProviderError
 from gencode.core.events import CostEstimated, MessageAdded, TaskCreated, TaskStarted
 from gencode.core.messages import (
     AgainPart,
     AssistantMessage,
+    CallPart,
     EndPart,
     Part,
     TextPart,
@@ -119,6 +121,28 @@ async def test_what_a_provider_refuses_at_once_costs_nothing(tmp_path: Path) -> 
     assert (ended.status, ended.usage.tree) == (Status.FAILED, Usage())
 
 
+class NeverCloses:
+    """A model that has said all, and what it cost, and does not end its reply."""
+
+    def __init__(self) -> None:
+        self.told = False
+
+    async def stream(self, request: Request) -> AsyncGenerator[Part, None]:
+        """Call a tool, and then nothing more comes."""
+        yield CallPart(ToolCall("c1", "LS", {"path": "."}))
+        self.told = True
+        yield EndPart("m", usage=Usage(900, 100))
+        await asyncio.sleep(600)
+
+
+async def test_what_a_call_is_known_to_have_cost_counts_also_when_it_is_cut_then(tmp_path: Path) -> None:
+    model = NeverCloses()
+    async with GenCode.open(tmp_path, model=model, store=MemoryStore()) as gen:
+        ended = await stopped(gen, lambda: model.told)
+        assert await costs(gen, ended.agent_id) == [Usage(900, 100)]
+    assert (ended.status, ended.usage.tree) == (Status.CANCELLED, Usage(900, 100))
+
+
 class Refuses:
     """A model that refuses so many requests and has nothing to say to the next."""
 
@@ -172,16 +196,19 @@ async def stopped(gen: GenCode, when: Callable[[], bool]) -> Outcome:
 
 async def test_a_call_in_flight_counts_when_its_process_died_where_there_is_a_budget() -> None:
     costs: list[Usage] = []
-    for budget in (Budget(tokens=100_000), Budget()):
+    for budget, asks in ((Budget(tokens=100_000), True), (Budget(tokens=100_000), False), (Budget(), True)):
         store = MemoryStore()
         dead = await store.create(TaskCreated(agent="Explore", prompt="look", budget=budget), "dead")
         said = AssistantMessage("", (ToolCall("c1", "LS", {}),), usage=Usage(900, 100, usd=0.5))
         heard = ToolMessage((ToolResult("c1", "LS", "x" * 4_000),))
         messages = [UserMessage("look"), said, heard]
         await store.append(dead, [TaskStarted("m"), *map(MessageAdded, messages)])
+        if asks:  # the other one waits for its turn to ask
+            await store.ledger.hold(Hold(dead.task, dead.path, {"turns": 1, "tokens": 20_000}, "dead"))
         await close_task(store, dead.task, "here", "dead")
         found = await store.task(dead.task)
         assert found is not None
         assert found.status is Status.INTERRUPTED
         costs.append(found.totals.usage)
-    assert costs == [Usage(900 + 2_008, 100, usd=0.5 + 1.004), Usage(900, 100, usd=0.5)]
+    nothing = Usage(900, 100, usd=0.5)
+    assert costs == [Usage(900 + 2_008, 100, usd=0.5 + 1.004), nothing, nothing]

@@ -27,7 +27,7 @@ BY_ID: dict[str, Wish] = {
     "stop": lambda gen, _, said: gen.stop(said),
     "send": lambda gen, _, said: gen.send(said, "go"),
     "interrupt": lambda gen, _, said: gen.interrupt(said),
-    "hits": lambda gen, _, said: gen.hits(said, "stop"),
+    "hits": lambda gen, _, said: gen.affected(said, "stop"),
     "set_budget": lambda gen, _, said: gen.set_budget(said, Budget(turns=3)),
     "get": lambda gen, _, said: gen.get(said),
     "show": lambda gen, _, said: gen.show(said),

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gencode.agent.loop import BACK_IN_LINE
+from gencode.agent.model_calls import BACK_IN_LINE
 from gencode.agent.ports import Request
 from gencode.app import GenCode
 from gencode.core.errors import UserMistake
@@ -15,6 +15,7 @@ from gencode.core.events import ProgressMade, QueueMoved
 from gencode.core.messages import CallPart, EndPart, Part, TextPart, ToolCall, ToolMessage, UserMessage
 from gencode.core.status import Status
 from gencode.testing import call, says, scripted
+from tests.tasks.agent_file import write_agent
 from tests.tasks.words import results, said
 from tests.waiting import until
 
@@ -161,9 +162,3 @@ async def test_caps_under_which_nobody_could_work_are_refused(
     with pytest.raises(UserMistake, match=why):
         async with scripted(tmp_path, settings=settings):
             pass
-
-
-def write_agent(folder: Path, name: str, tools: str) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
-    text = f"---\nname: {name}\ndescription: Leads others.\ntools: {tools}\n---\nLead.\n"
-    (folder / f"{name}.md").write_text(text)

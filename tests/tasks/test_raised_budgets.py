@@ -14,8 +14,8 @@ from gencode.stores.memory import MemoryStore
 from gencode.testing import call, says, scripted
 from tests.contracts.provider import Play
 from tests.interfaces.cli.running import gen, script
+from tests.tasks.budget_tree import BEFORE, WAIT, Gate, begun, so
 from tests.tasks.minds import MODEL, Told, say, thinking
-from tests.tasks.test_shared_budgets import BEFORE, WAIT, Gate, begun, so
 
 LOOK = says("", call("LS", path="."))
 SENT = call("Task", subagent_type="Explore", prompt="look", budget={"turns": 2})

@@ -22,6 +22,7 @@ from gencode.journal.store import TaskSignal
 from gencode.stores.memory import MemoryStore
 from gencode.tasks.supervisor import ELSEWHERE
 from gencode.testing import call, says, scripted
+from tests.suspending import suspend
 from tests.waiting import Gate, until
 
 ENOUGH = stop_cause("enough")
@@ -33,7 +34,7 @@ BEHIND = call("Task", subagent_type="Plan", prompt="plan", run_in_background=Tru
 
 async def reached(gen: GenCode, task: str, turns: int) -> None:
     """Wait until a task has had so many turns."""
-    await components(gen).watcher.until(task, lambda now: now.totals.turns >= turns, 20)
+    await components(gen).tasks.watcher.until(task, lambda now: now.totals.turns >= turns, 20)
 
 
 async def children(gen: GenCode, parent: str, count: int) -> dict[str, str]:
@@ -55,14 +56,14 @@ async def test_a_stop_hits_the_work_that_is_waited_for_and_says_so(tmp_path: Pat
     ):
         job = await one.start_turn("go")
         sent = await children(one, job.id, 2)
-        first = await components(two).control.stop(job.id, ENOUGH)
+        first = await components(two).tasks.control.stop(job.id, ENOUGH)
         plan = await two.get(sent["Plan"])
-        second = await components(two).control.stop(job.id, ENOUGH, tree=True)
-        third = await components(two).control.stop(job.id, ENOUGH, tree=True)
-    assert {task.id for task in first.hit} == {job.id, sent["Explore"]}
+        second = await components(two).tasks.control.stop(job.id, ENOUGH, tree=True)
+        third = await components(two).tasks.control.stop(job.id, ENOUGH, tree=True)
+    assert {task.id for task in first.affected} == {job.id, sent["Explore"]}
     assert (first.task.status, plan.status) == (Status.CANCELLED, Status.RUNNING)
-    assert [(task.id, task.status) for task in second.hit] == [(sent["Plan"], Status.CANCELLED)]
-    assert (third.task.status, third.hit) == (Status.CANCELLED, ())
+    assert [(task.id, task.status) for task in second.affected] == [(sent["Plan"], Status.CANCELLED)]
+    assert (third.task.status, third.affected) == (Status.CANCELLED, ())
 
 
 async def test_one_that_is_stopped_may_say_what_it_has_found(tmp_path: Path) -> None:
@@ -76,15 +77,15 @@ async def test_one_that_is_stopped_may_say_what_it_has_found(tmp_path: Path) -> 
             handle = await one.task("Explore", "look", background=True)
             await reached(one, handle.id, 1)
             stopper = two if elsewhere else one
-            stops = await components(stopper).control.stop(handle.id, ENOUGH, report=True)
+            stops = await components(stopper).tasks.control.stop(handle.id, ENOUGH, report=True)
             told = transcript_of(await store.events(handle.id))
-        why = "it was stopped from another process" if elsewhere else str(ENOUGH)
+        why = "another process stopped it" if elsewhere else str(ENOUGH)
         assert (stops.task.status, stops.task.end.error) == (Status.CANCELLED, why)
-        assert [task.id for task in stops.hit] == [handle.id]
+        assert [task.id for task in stops.affected] == [handle.id]
         notes = [each.text for each in told if isinstance(each, UserMessage) and each.sender == "system"]
         assert notes == [
-            f"You were stopped: {why}. No tool can be called any more. Say now what you have found and done "
-            "so far, and what is still open."
+            f"[Your task was stopped: {why}. No tool can be called any more. Report now what you have found "
+            "and done, and what is still open.]"
         ]
         assert isinstance(told[-1], AssistantMessage)
         assert stops.task.result == told[-1].text == "half of it is done"
@@ -102,7 +103,7 @@ async def test_a_job_knows_whether_another_process_stopped_it_whatever_the_reaso
         await reached(one, job.id, 1)
         before = job.stopped_elsewhere
         stopper = two if elsewhere else one
-        stops = await components(stopper).control.stop(job.id, ELSEWHERE, report=report)
+        stops = await components(stopper).tasks.control.stop(job.id, ELSEWHERE, report=report)
     assert (stops.task.status, stops.task.end.error) == (Status.CANCELLED, str(ELSEWHERE))
     assert (before, job.stopped_elsewhere) == (False, elsewhere)
 
@@ -112,10 +113,10 @@ async def test_facts_are_followed_from_any_number_until_the_end(tmp_path: Path) 
     turns = [LOOK, says("one", delay_ms=300), says("two")]
     async with scripted(tmp_path, store=store, Explore=turns) as one, scripted(tmp_path, store=store) as two:
         handle = await one.task("Explore", "look", background=True)
-        all_of_it = [event async for event in components(two).watcher.events(handle.id)]
-        late = [event async for event in components(two).watcher.events(handle.id, after=4)]
+        all_of_it = [event async for event in components(two).tasks.watcher.events(handle.id)]
+        late = [event async for event in components(two).tasks.watcher.events(handle.id, after=4)]
         again = await one.resume(handle.id, "go on", background=True)
-        more = [event async for event in components(two).watcher.events(again.id, after=len(all_of_it))]
+        more = [event async for event in components(two).tasks.watcher.events(again.id, after=len(all_of_it))]
         stored = await store.events(handle.id)
     assert (all_of_it + more, late) == (stored, all_of_it[4:])
     assert [isinstance(events[-1].fact, TaskEnded) for events in (all_of_it, more)] == [True, True]
@@ -202,13 +203,13 @@ async def test_an_interrupt_names_only_what_it_cut(tmp_path: Path) -> None:
 
         async def ends() -> None:
             await until(gate.opened)
-            await components(two).watcher.ended(sent["general-purpose"])
+            await components(two).tasks.watcher.ended(sent["general-purpose"])
 
         store.before = ends
-        stops = await components(two).control.interrupt(job.id, ENOUGH)
+        stops = await components(two).tasks.control.interrupt(job.id, ENOUGH)
         done = await two.get(sent["general-purpose"])
     assert (done.status, stops.task.status) == (Status.COMPLETED, Status.CANCELLED)
-    assert [each.id for each in stops.hit] == [job.id, sent["Explore"]]
+    assert [each.id for each in stops.affected] == [job.id, sent["Explore"]]
 
 
 async def test_a_process_that_hangs_is_fenced(tmp_path: Path) -> None:
@@ -230,10 +231,9 @@ async def test_a_process_that_hangs_is_fenced(tmp_path: Path) -> None:
             told = transcript_of(await gen.history.events(task))
             return any(isinstance(message, ToolMessage) for message in told)
 
-        await until(has_looked, "it waits for its model")  # and has not just the database for itself
-        await asyncio.sleep(0.2)
-        os.kill(process.pid, signal.SIGSTOP)
-        stops = await components(gen).control.stop(task, ENOUGH)
+        await until(has_looked, "it waits for its model")
+        suspend(process.pid)
+        stops = await components(gen).tasks.control.stop(task, ENOUGH)
         written = await gen.history.events(task)
         os.kill(process.pid, signal.SIGCONT)
         process.terminate()

@@ -8,7 +8,7 @@ from gencode.core.status import Status
 from gencode.stores.memory import MemoryStore
 from gencode.testing import Turns, call, says, scripted
 from tests.interfaces.cli.running import gen, script
-from tests.tasks.test_changed_below import AUTONOMOUS, NOTE
+from tests.tasks.autonomous_agent import AUTONOMOUS, NOTE
 from tests.tasks.words import numbered, results, said
 
 READ = says("", call("Read", file_path="a.txt"))

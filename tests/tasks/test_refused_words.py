@@ -64,7 +64,7 @@ async def test_what_comes_back_to_a_spent_conversation_is_kept_once_and_that_is_
         await gen.send(session, "and then?")
         for _ in range(2):
             with pytest.raises(MessageKept, match="Results that were not delivered yet are kept"):
-                await components(gen).service.hear(gen.agents.main(), session)
+                await components(gen).tasks.service.hear(gen.agents.main(), session)
         kept = [each.text for each in await store.unread_messages(session)]
         assert kept == ["and then?"]
 

@@ -16,13 +16,13 @@ MAIN, FIRST, SECOND, BELOW, STRANGER = "0000000a", "0000000b", "0000000c", "0000
 @pytest.mark.parametrize(
     ("target", "relations"),
     [
-        (MAIN, ("foreign", "kin", "kin", "foreign", "foreign")),
-        (FIRST, ("own", "foreign", "kin", "kin", "foreign")),
-        (SECOND, ("own", "kin", "foreign", "foreign", "foreign")),
+        (MAIN, ("foreign", "related", "related", "foreign", "foreign")),
+        (FIRST, ("own", "foreign", "related", "related", "foreign")),
+        (SECOND, ("own", "related", "foreign", "foreign", "foreign")),
         (BELOW, ("foreign", "own", "foreign", "foreign", "foreign")),
         (STRANGER, ("foreign", "foreign", "foreign", "foreign", "foreign")),
         ("0000000f", ("foreign", "foreign", "foreign", "foreign", "foreign")),
-        ("agent-0000000B", ("own", "foreign", "kin", "kin", "foreign")),
+        ("agent-0000000B", ("own", "foreign", "related", "related", "foreign")),
         ("0000", ("foreign", "foreign", "foreign", "foreign", "foreign")),
         ("../0000000b", ("foreign", "foreign", "foreign", "foreign", "foreign")),
     ],

@@ -12,15 +12,16 @@ from gencode.core.errors import UserMistake
 from gencode.core.outcome import Outcome
 from gencode.core.spec import AgentSpec, TaskRequest
 from gencode.core.status import Status
-from gencode.journal.store import Store, TaskQuery
+from gencode.journal.store import TaskQuery
 from gencode.stores.memory import MemoryStore
 from gencode.tasks.queries import spent_by
 from gencode.tasks.setup_builder import RunSetupBuilder
 from gencode.testing import call, says
 from tests.interfaces.cli.running import script
-from tests.tasks.test_apart_budgets import CALL, COSTS, LOOK
-from tests.tasks.test_queue_story import write_agent
-from tests.tasks.test_shared_budgets import so
+from tests.tasks.agent_file import write_agent
+from tests.tasks.budget_tree import so
+from tests.tasks.call_costs import CALL, COSTS, LOOK
+from tests.tasks.task_ends import all_have_ended
 from tests.waiting import Gate, until
 
 BUDGET = Budget(tokens=12 * CALL)
@@ -45,10 +46,6 @@ async def stopped_before_its_agent(gen: GenCode, **turns: int) -> str:
     await until(both_wait, "one agent waits for the other, and that at the gate")
     await gen.stop(handle.id)
     return handle.id
-
-
-async def all_have_ended(store: Store) -> bool:
-    return all(each.status.ended for each in await store.tasks(TaskQuery()))
 
 
 @pytest.mark.parametrize("words", [{}, {"budget": {"tokens": 5 * CALL}}, {"isolation": "process"}])
@@ -126,15 +123,20 @@ async def test_another_agent_below_it_that_is_woken_while_it_rests_does_not_spen
         assert 8 * CALL <= (await gen.history.spent(lead)).tokens < 13 * CALL
 
 
-def make_slow(monkeypatch: pytest.MonkeyPatch) -> None:
-    """From now on agents are slow to begin, as with servers that have to be started first."""
-    ready = RunSetupBuilder.ready
+def make_slow(monkeypatch: pytest.MonkeyPatch) -> tuple[asyncio.Event, asyncio.Event]:
+    """From now on agents are slow to begin, as with servers that have to be started first.
+
+    The first event is set when one is about to begin, and all of them wait for the second.
+    """
+    ready, waits, may_begin = RunSetupBuilder.ready, asyncio.Event(), asyncio.Event()
 
     async def slowly(setups: RunSetupBuilder, spec: AgentSpec) -> None:
-        await asyncio.sleep(0.3)
+        waits.set()
+        await may_begin.wait()
         await ready(setups, spec)
 
     monkeypatch.setattr(RunSetupBuilder, "ready", slowly)
+    return waits, may_begin
 
 
 @pytest.mark.parametrize("tokens", [4 * CALL, 25 * CALL])
@@ -160,11 +162,12 @@ async def test_a_second_resume_while_one_is_slow_to_begin_changes_nothing_of_its
     settings = {"max_depth": 2, "max_tokens_total": 100 * CALL}
     async with GenCode.open(tmp_path, model=model, settings=settings) as gen:
         lead = await stopped_before_its_agent(gen)
-        make_slow(monkeypatch)
+        waits, may_begin = make_slow(monkeypatch)
         first = asyncio.ensure_future(gen.start_resume(lead, TaskRequest("", "more")))
-        await asyncio.sleep(0.1)
+        await waits.wait()
         with pytest.raises(UserMistake, match="is running"):
             await gen.start_resume(lead, TaskRequest("", "more", budget=Budget(tokens=30 * CALL)))
+        may_begin.set()
         await first
         await until(gate.opened, "the agent that was sent before goes on")
         await until(lambda: all_have_ended(components(gen).store), "all have ended")
@@ -216,10 +219,12 @@ async def test_one_that_is_woken_while_its_sender_is_slow_to_go_on_takes_nothing
     async with GenCode.open(tmp_path, model=model, settings={"max_depth": 2}) as gen:
         lead = await stopped_before_its_agent(gen, lead=3, Explore=1, Bash=1)
         [other] = [each.id for each in await gen.history.tasks(TaskQuery()) if each.agent == "Explore"]
-        make_slow(monkeypatch)
+        waits, may_begin = make_slow(monkeypatch)
         goes_on = asyncio.ensure_future(gen.resume(lead, "more"))
-        await asyncio.sleep(0.1)
+        await waits.wait()
         woken = asyncio.ensure_future(gen.resume(other, "more"))
+        await asyncio.wait([woken], timeout=0.3)
+        may_begin.set()
         went_on, _ = await asyncio.gather(goes_on, woken, return_exceptions=True)
         assert isinstance(went_on, Outcome) and went_on.turns > 3
         await until(gate.opened, "the agent that was sent before goes on")

@@ -19,6 +19,7 @@ from gencode.core.task import transcript_of
 from gencode.places import database
 from gencode.providers.scripted import ScriptedProvider
 from gencode.stores.memory import MemoryStore
+from gencode.tasks.resume import TOOLS_AGAIN
 from gencode.testing import call, says, scripted
 
 WRITE = says("", call("Write", file_path="new.txt", content="x"))
@@ -40,6 +41,17 @@ async def playing(
     """A GenCode whose general-purpose agent plays these turns, with these settings as flags."""
     async with scripted(folder, store=store, settings=settings, general_purpose=turns) as gen:
         yield gen
+
+
+async def test_an_agent_that_reported_without_tools_is_told_that_they_are_back(tmp_path: Path) -> None:
+    looks = says("", call("LS", path="."))
+    async with playing(tmp_path, MemoryStore(), looks, says("half"), says("whole"), says("more")) as gen:
+        first = await gen.task("general-purpose", "look", max_turns=1)
+        for prompt in ("and the rest?", "and then?"):
+            await gen.resume(first.agent_id, prompt, max_turns=9)
+        told = [text for _, text in heard(transcript_of(await gen.history.events(first.agent_id)))]
+    assert first.status is Status.LIMIT_REACHED
+    assert told[2:] == [TOOLS_AGAIN, "and the rest?", "and then?"]
 
 
 async def test_a_task_keeps_who_it_is_and_what_it_has_said(tmp_path: Path) -> None:
@@ -107,8 +119,8 @@ async def test_an_agent_that_was_stopped_is_told_so(tmp_path: Path) -> None:
     assert heard(told)[1:] == [
         (
             "system",
-            "You were stopped: it was stopped. Continue from there; calls that did not finish are marked as "
-            "interrupted.",
+            "[Your last run was stopped: a program stopped it. Calls that did not finish are marked as "
+            "interrupted. Continue from there.]",
         ),
         ("user", "go on"),
     ]
@@ -183,7 +195,7 @@ async def test_a_fact_that_cannot_be_read_stops_it_and_nothing_is_lost(tmp_path:
     async with GenCode.open(tmp_path, model=provider) as gen:
         task = (await gen.task("general-purpose", "look")).agent_id
     with sqlite3.connect(database()) as connection:
-        connection.execute("UPDATE Journal SET Body = '{' WHERE Task = ? AND Seq = 3", (task,))
+        connection.execute("UPDATE gen_journal SET body = '{' WHERE task = ? AND seq = 3", (task,))
     connection.close()
     async with GenCode.open(tmp_path, model=provider) as gen:
         with pytest.raises(UserMistake, match=rf"{task} cannot be resumed: Fact 3 .*Nothing was changed"):
@@ -191,7 +203,7 @@ async def test_a_fact_that_cannot_be_read_stops_it_and_nothing_is_lost(tmp_path:
         shown = await gen.show(task)
         assert (await components(gen).store.owned(), shown.status) == ([], Status.COMPLETED)
     with sqlite3.connect(database()) as connection:
-        rows = connection.execute("SELECT count(*) FROM Journal WHERE Task = ?", (task,)).fetchall()
+        rows = connection.execute("SELECT count(*) FROM gen_journal WHERE task = ?", (task,)).fetchall()
     connection.close()
     assert rows == [(5,)]
 

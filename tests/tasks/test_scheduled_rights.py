@@ -1,11 +1,10 @@
 """What a scheduled run may do: what it could when it was planned, and nothing that today is against."""
 
-import os
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gencode.core.events import CallDecided
@@ -16,7 +15,6 @@ from gencode.testing import call, says
 from tests.tasks.office import Office
 
 FLAG = RuleOrigin(RuleSource.FLAG, "--allow")
-EXAMPLES = int(os.environ.get("GEN_EXAMPLES", "50"))
 WRITE = [says("", call("Write", file_path="new.txt", content="x")), says("Tried.")]
 
 
@@ -67,7 +65,6 @@ def spoken(policy: Policy, *actions: Action) -> set[tuple[str, str, Action]]:
     return {(rule.tool, rule.pattern, rule.action) for rule in policy.rules if rule.action in actions}
 
 
-@settings(max_examples=EXAMPLES, deadline=None)
 @given(POLICIES, POLICIES)
 def test_what_is_kept_is_never_more_than_it_was_nor_less_strict_than_today(
     stored: Policy, today: Policy

@@ -15,12 +15,15 @@ import pytest
 
 from gencode import GenCode
 from gencode.app import components
+from gencode.core.events import ChangesMoved
 from gencode.core.status import Status
-from gencode.tasks.task_folders import TaskFolder, current_result
+from gencode.core.task import Task
+from gencode.tasks.leave_worktree import current_result
+from gencode.tasks.task_folders import TaskFolder
 from gencode.testing import call, says
 from gencode.workspaces.worktrees.leftovers import find_leftovers
 from gencode.workspaces.worktrees.worktree import worktree_lock
-from tests.tasks.test_worktrees_story import git, repository
+from tests.tasks.repository import git, repository
 from tests.tasks.words import heard, said
 from tests.waiting import Gate, until
 
@@ -83,6 +86,16 @@ async def kid_of(gen: GenCode, boss: str) -> str:
     return (await gen.tasks(parent=boss))[0].agent_id
 
 
+async def noted(gen: GenCode, boss: str) -> Task:
+    """A task with what became of its worktree, which the last one there writes down after its own end."""
+
+    async def written() -> bool:
+        return any(isinstance(event.fact, ChangesMoved) for event in await gen.history.events(boss))
+
+    await until(written, "the last one has noted what it left")
+    return await gen.find(boss)
+
+
 def branches(folder: Path) -> str:
     return git(folder, "branch", "--list", "gencode/*")
 
@@ -101,11 +114,10 @@ async def test_it_is_there_until_the_last_one_in_it_has_ended_who_tells_what_was
         kid = await kid_of(gen, boss)
         if how != "turns":
             await gen.stop(boss, keep=how == "keep")
-        first = await gen.history.ended(boss, 30)
+        first = await gen.history.ended(boss, 60)
         still = await current_result(first, components(gen).store)
         await yard.opened()
-        last = await gen.history.ended(kid, 30)
-        then = await gen.find(boss)
+        last, then = await gen.history.ended(kid, 60), await noted(gen, boss)
     in_use = (
         f"[Task {kid} of kid is still at work in its worktree. When the last task there has ended, the "
         f"changes are committed and reported with the result of task {boss}.]"
@@ -133,7 +145,7 @@ async def test_one_in_which_nobody_changed_anything_is_removed_by_the_last_one(y
         there = branches(yard.folder)
         await yard.opened()
         (sent,) = await gen.tasks(parent=boss)
-        last = await gen.history.ended(sent.agent_id, 30)
+        last = await gen.history.ended(sent.agent_id, 60)
     assert there == f"+ gencode/{boss}"
     removed = "[It changed no file in its worktree, which was removed.]"
     assert last.result == f"seen\n\n[It was the last task at work in the worktree of task {boss}.]\n{removed}"
@@ -192,7 +204,7 @@ async def test_one_below_one_below_it_is_the_last_one_too(yard: Yard) -> None:
         await gen.stop(lead)
         between = await gen.find(lead)
         await yard.opened()
-        last, then = await gen.history.ended(kid, 30), await gen.find(boss)
+        last, then = await gen.history.ended(kid, 60), await noted(gen, boss)
     assert between.result.startswith(f"[Task {kid} of kid is still at work in the worktree of task {boss}. ")
     assert ("-one\n+two" in last.result, "-one\n+two" in then.result) == (True, True)
     assert git(yard.folder, "show", f"gencode/{boss}:a.txt") == "two"
@@ -206,7 +218,7 @@ async def test_one_from_which_another_was_made_is_there_while_somebody_is_in_tha
         await gen.stop(boss)
         first = await gen.find(boss)
         await yard.opened()
-        last = await gen.history.ended(kid, 30)
+        last = await gen.history.ended(kid, 60)
     assert f"Task {kid} of kid is still at work in its worktree" in first.result
     assert f"[Its changes are on the branch gencode/{kid}, in {last.created.worktree}, " in last.result
     assert git(yard.folder, "show", f"gencode/{kid}:a.txt") == "two"
@@ -237,8 +249,10 @@ async def test_who_changed_a_file_in_it_is_known_to_those_it_sends_also_in_other
     async with GenCode.open(yard.folder, model=yard.model(boss=boss), settings=FREE) as gen:
         outcome = await gen.task("boss", "go")
         worktree, digest = (await gen.find(outcome.agent_id)).created.worktree, sha256(b"boss\n").hexdigest()
-        known = await components(gen).watcher.author(worktree, "sub/new.txt", digest, None)
-        its_own = await components(gen).watcher.author(worktree, "sub/new.txt", digest, outcome.agent_id)
+        known = await components(gen).tasks.watcher.author(worktree, "sub/new.txt", digest, None)
+        its_own = await components(gen).tasks.watcher.author(
+            worktree, "sub/new.txt", digest, outcome.agent_id
+        )
     assert (known, its_own) == (f"the agent boss, task {outcome.agent_id}", "")
 
 
@@ -284,11 +298,12 @@ async def test_after_a_kill_nothing_is_lost_and_the_output_tells_of_it(yard: Yar
         process.send_signal(signal.SIGKILL)
         await process.wait()
         (sent,) = await gen.tasks(parent=boss)
-        await gen.history.ended(sent.agent_id, 30)
-        told = await current_result(await gen.history.ended(boss, 30), components(gen).store)
+        last = await gen.history.ended(sent.agent_id, 60)
+        told = await current_result(await gen.history.ended(boss, 60), components(gen).store)
+    assert last.status is (Status.CANCELLED if apart else Status.INTERRUPTED), last
     assert (worktree / "new.txt").read_text() == "kid\n"
     assert f"[It was interrupted. What it had changed, 1 file, is on the branch gencode/{boss}, in " in told
-    assert ("partly uncommitted" in told) == (not apart)
+    assert ("partly uncommitted" in told) == (not apart), last
 
 
 async def test_where_the_last_one_is_killed_the_output_of_the_first_tells_what_is_there(yard: Yard) -> None:
@@ -303,7 +318,7 @@ async def test_where_the_last_one_is_killed_the_output_of_the_first_tells_what_i
         (owner,) = [held.owner for held in await components(gen).store.owned() if held.task == task]
         before = await current_result(await gen.find(boss), components(gen).store)
         os.kill(int(owner.split("|")[2]), signal.SIGKILL)
-        await gen.history.ended(task, 30)
+        await gen.history.ended(task, 60)
         told = await current_result(await gen.find(boss), components(gen).store)
     assert "is still at work in its worktree" in before and "To take it over" not in before
     assert "still at work" not in told

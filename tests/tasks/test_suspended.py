@@ -4,8 +4,6 @@ import asyncio
 import json
 import os
 import signal
-import sqlite3
-from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -18,8 +16,10 @@ from gencode.journal.owner import new_owner
 from gencode.tasks.liveness import BUSY, lease_task
 from gencode.testing import says
 from tests.interfaces.cli.running import SECONDS, gen, script, start
-from tests.tasks.test_led_budgets import CALL, COSTS, FIRST, FOUND
-from tests.tasks.test_shared_budgets import tokens, woken
+from tests.suspending import suspend
+from tests.tasks.budget_tree import tokens, woken
+from tests.tasks.first_call import CALL, COSTS, FIRST, FOUND
+from tests.tasks.leases import leases_run_out
 from tests.waiting import Gate, wait_until
 
 
@@ -42,7 +42,7 @@ def test_a_conversation_that_is_only_suspended_goes_on_after_others_spent_from_i
     leader = start("-p", "wait", "--session", session, *words, cwd=tmp_path)
     try:
         wait_until(lambda: tokens(home, session) == 5 * CALL, "the conversation waits at its gate")
-        os.kill(leader.pid, signal.SIGSTOP)
+        suspend(leader.pid)
         leases_run_out(home)
         found, refused = asyncio.run(more())
         status = gen("task", "show", session, "--json", cwd=tmp_path).json["status"]
@@ -67,14 +67,8 @@ def test_a_stop_frees_a_task_at_rest_that_a_process_has_which_does_not_answer(
             leases_run_out(home)
             with pytest.raises(UserMistake) as busy:
                 await lease_task(components(opened).store, task, "me")
-            await components(opened).control.stop(task, stop_cause("it hangs"))
+            await components(opened).tasks.control.stop(task, stop_cause("it hangs"))
             await components(opened).store.release(await lease_task(components(opened).store, task, "me"))
             return str(busy.value)
 
     assert asyncio.run(freed()) == BUSY.format(task=task)
-
-
-def leases_run_out(home: Path) -> None:
-    """What time does to the leases of a process that is suspended."""
-    with closing(sqlite3.connect(home / ".gen" / "gencode.db")) as database, database:
-        database.execute("UPDATE Sessions SET LeaseUntil = '2020-01-01' WHERE Owner IS NOT NULL")

@@ -31,21 +31,30 @@ from gencode.stores.memory import MemoryStore
 from gencode.tasks import deadline
 from gencode.tasks.running_task import LocalTask
 from gencode.testing import call, reported, says, scripted
-from tests.tasks.test_isolation import played
-from tests.tasks.test_queue_story import write_agent
+from tests.tasks.agent_file import write_agent
+from tests.tasks.isolated_agent import played
 from tests.tasks.words import heard, numbered, results, said
+from tests.virtual_clock import virtual_time
 from tests.waiting import until
 
 SECONDS = 3.0
+LONG = 600.0
+"""A time that no machine is too slow for."""
 GOOD, BAD = (call("Task", subagent_type=name, prompt="look") for name in ("Explore", "Plan"))
 NEVER = says("never", delay_ms=600_000)
 DEEP: dict[str, Any] = {"max_depth": 2}
-CUT = "Interrupted: {why}. It is not known how far this call came; it was not repeated."
-RUN = "it took longer than 3 s; max_seconds allows no more"
-ANY = "it took longer than 3 s; task_seconds allows no more"
+CUT = "Interrupted: {why}. It is not known how much of this call was done; it was not repeated."
+RUN = "it took longer than 3 s; the limit is max_seconds"
+ANY = "it took longer than 3 s; the limit is task_seconds"
 SPENT = "The budget of 3 seconds of agent lead is spent. To raise it: gen task budget {task} seconds N."
 NOT_BEGUN = "it did not begin in time; its parent has no time left"
-NO_MORE = r"it took longer than (\d\.\d+) s; its parent has no time left"
+NO_MORE = r"it took longer than ([\d.]+) s; its parent has no time left"
+
+
+def leave(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
+    """Of a `LONG` time, end those that are waited for after so many seconds: all the rest is left then."""
+    monkeypatch.setattr(deadline, "SHARE_LEFT", 1 - seconds / LONG)
+    monkeypatch.setattr(deadline, "MOST_LEFT_SECONDS", LONG)
 
 
 @tool(effect="read", name="Forever", timeout=None)
@@ -76,6 +85,7 @@ async def cut_beside_others(folder: Path, limit: str) -> tuple[Outcome, Outcome,
 
 
 @pytest.mark.parametrize("limit", ["any may take", "of its budget"])
+@virtual_time
 async def test_what_its_other_calls_gave_is_kept(tmp_path: Path, home: Path, limit: str) -> None:
     write_agent(home / ".gen" / "agents", "lead", "LS, Forever, Task(Explore)")
     (tmp_path / "notes.txt").write_text("hello")
@@ -87,6 +97,7 @@ async def test_what_its_other_calls_gave_is_kept(tmp_path: Path, home: Path, lim
     assert (again.status, again.result, after) == (Status.COMPLETED, "both", before)
 
 
+@virtual_time
 async def test_the_agents_of_calls_that_were_answered_are_named_with_them(tmp_path: Path) -> None:
     main = [says("", GOOD, BAD), says("both")]
     limit = {"max_seconds": SECONDS}
@@ -108,11 +119,12 @@ async def test_the_agents_of_calls_that_were_answered_are_named_with_them(tmp_pa
         Status.TIMED_OUT,
         {
             "Explore": (Status.COMPLETED, None),
-            "Plan": (Status.CANCELLED, "the agent that sent it was stopped"),
+            "Plan": (Status.CANCELLED, "its parent was stopped"),
         },
     )
 
 
+@virtual_time
 async def test_so_it_is_when_a_call_does_not_even_heed_a_stop(tmp_path: Path) -> None:
     @tool(effect="read", name="Stubborn", timeout=None)
     async def stubborn(ctx: ToolContext) -> str:
@@ -162,6 +174,7 @@ class Dragging:
         yield EndPart("dragging")
 
 
+@virtual_time
 async def test_half_a_reply_is_kept(tmp_path: Path) -> None:
     limit = {"max_seconds": SECONDS}
     async with GenCode.open(tmp_path, model=Dragging(), settings=limit, store=MemoryStore()) as gen:
@@ -182,16 +195,18 @@ def late_by(outcome: Outcome) -> float:
 
 
 @pytest.mark.parametrize("limit", ["of who waits", "of the conversation", "any may take"])
+@virtual_time
 async def test_an_agent_ends_a_while_before_the_one_that_waits_for_it(
-    tmp_path: Path, home: Path, limit: str
+    tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch, limit: str
 ) -> None:
+    leave(monkeypatch, SECONDS)
     write_agent(home / ".gen" / "agents", "lead", "LS, Task(Explore, Plan)")
-    budget = {"budget": {"seconds": SECONDS}} if limit == "of who waits" else {}
+    budget = {"budget": {"seconds": LONG}} if limit == "of who waits" else {}
     sends = call("Task", subagent_type="lead", prompt="go", **budget)
     name = {"of the conversation": "max_seconds", "any may take": "task_seconds"}.get(limit)
     async with scripted(
         tmp_path,
-        settings={**DEEP, name: SECONDS} if name else DEEP,
+        settings={**DEEP, name: LONG} if name else DEEP,
         main=[says("", sends), says("told")],
         lead=[says("", GOOD, BAD), says("one of two")],
         Explore=[says("found it")],
@@ -201,7 +216,7 @@ async def test_an_agent_ends_a_while_before_the_one_that_waits_for_it(
         tasks = {task.agent: task for task in await gen.tasks()}
         given = results(await said(gen, tasks["lead"].agent_id))
     late = tasks["Plan"]
-    assert (late.status, late_by(late)) == (Status.TIMED_OUT, pytest.approx(2.7, abs=0.3))
+    assert (late.status, 0 < late_by(late) <= SECONDS) == (Status.TIMED_OUT, True)
     told = f"The agent Plan (task {late.agent_id}) timed out: {late.error}."
     assert given == ["found it", f"{told}\n\nIts last message:\nI begin."]
     assert (tasks["lead"].result, outcome.result, outcome.status) == ("one of two", "told", Status.COMPLETED)
@@ -210,39 +225,40 @@ async def test_an_agent_ends_a_while_before_the_one_that_waits_for_it(
 async def test_so_does_one_in_a_process_of_its_own(
     tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(deadline, "SHARE_LEFT", 0.7)  # a process needs time to begin
+    leave(monkeypatch, SECONDS)
     write_agent(home / ".gen" / "agents", "lead", "LS, Task(Explore, Plan)")
     apart = call("Task", subagent_type="Plan", prompt="look", isolation="process")
     lead = [says("", GOOD, apart), says("one of two")]
     model = played(tmp_path, lead=lead, Explore=[says("found it")], Plan=[NEVER])
     async with asyncio.timeout(60), GenCode.open(tmp_path, model=model, settings=DEEP) as gen:
-        led = await gen.task("lead", "go", budget=Budget(seconds=10))
+        led = await gen.task("lead", "go", budget=Budget(seconds=LONG))
         tasks = {task.agent: task for task in await gen.tasks()}
-    late = tasks["Plan"]
-    assert (late.status, late_by(late)) == (Status.TIMED_OUT, pytest.approx(1.5, abs=0.5))
+    assert tasks["Plan"].status is Status.TIMED_OUT
     assert (led.status, led.result) == (Status.COMPLETED, "one of two")
 
 
 async def test_one_that_waits_in_line_for_its_process_still_ends_before_the_one_that_waits_for_it(
     tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(deadline, "SHARE_LEFT", 0.5)
+    leave(monkeypatch, 2 * SECONDS)
     write_agent(home / ".gen" / "agents", "lead", "LS, Task(Explore, Plan)")
     apart = call("Task", subagent_type="Plan", prompt="look", isolation="process")
     lead = [says("", GOOD, apart, apart), says("one of three")]
     model = played(tmp_path, lead=lead, Explore=[says("found it", delay_ms=2_000)], Plan=[NEVER])
     one_by_one = {**DEEP, "max_agents": 1}
     async with asyncio.timeout(60), GenCode.open(tmp_path, model=model, settings=one_by_one) as gen:
-        led = await gen.task("lead", "go", budget=Budget(seconds=12))
-        _, first, second = await gen.tasks(led.agent_id)
-    assert (first.status, late_by(first)) == (Status.TIMED_OUT, pytest.approx(2.5, abs=1.0))
-    assert (second.status, second.error) == (Status.TIMED_OUT, NOT_BEGUN)
+        led = await gen.task("lead", "go", budget=Budget(seconds=LONG))
+        plans = [each for each in await gen.tasks(led.agent_id) if each.agent == "Plan"]
+    # Which of the two waits, and whether its turn still comes when the other's time is up, is not said.
+    assert [each.status for each in plans] == [Status.TIMED_OUT] * 2
     assert (led.status, led.result) == (Status.COMPLETED, "one of three")
 
 
+@virtual_time
 async def test_so_does_one_that_was_in_the_background_and_is_waited_for_now(
-    tmp_path: Path, home: Path
+    tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    leave(monkeypatch, SECONDS)
     write_agent(home / ".gen" / "agents", "lead", "LS, Task(Plan)")
     behind = call("Task", subagent_type="Plan", prompt="look", run_in_background=True)
     again = call("Task", subagent_type="Plan", prompt="more", resume="00000002")
@@ -250,15 +266,17 @@ async def test_so_does_one_that_was_in_the_background_and_is_waited_for_now(
     async with scripted(
         tmp_path, settings=DEEP, store=numbered(), lead=lead, Plan=[says("a first look"), NEVER]
     ) as gen:
-        led = await gen.task("lead", "go", budget=Budget(seconds=SECONDS))
+        led = await gen.task("lead", "go", budget=Budget(seconds=LONG))
         [plan] = await gen.tasks(led.agent_id)
-    assert (plan.status, late_by(plan)) == (Status.TIMED_OUT, pytest.approx(2.6, abs=0.3))
+    assert (plan.status, 0 < late_by(plan) <= SECONDS) == (Status.TIMED_OUT, True)
     assert (led.status, led.result) == (Status.COMPLETED, "summed up")
 
 
+@virtual_time
 async def test_those_that_still_wait_in_line_then_do_not_take_the_rest_of_its_time(
-    tmp_path: Path, home: Path
+    tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    leave(monkeypatch, SECONDS)
     write_agent(home / ".gen" / "agents", "lead", "LS, Task(Explore, Plan)")
     async with scripted(
         tmp_path,
@@ -267,7 +285,7 @@ async def test_those_that_still_wait_in_line_then_do_not_take_the_rest_of_its_ti
         Explore=[says("found it")],
         Plan=[NEVER],
     ) as gen:
-        led = await gen.task("lead", "go", budget=Budget(seconds=SECONDS))
+        led = await gen.task("lead", "go", budget=Budget(seconds=LONG))
         given = results(await said(gen, led.agent_id))
         ends = [
             (task.status, (task.error or "").partition("; ")[2]) for task in await gen.tasks(led.agent_id)
@@ -276,6 +294,7 @@ async def test_those_that_still_wait_in_line_then_do_not_take_the_rest_of_its_ti
     assert ends[1:] == [(Status.TIMED_OUT, NOT_BEGUN.partition("; ")[2])] * 3
 
 
+@virtual_time
 async def test_the_time_in_line_is_not_taken_from_who_it_sends_to_the_background(
     tmp_path: Path, home: Path
 ) -> None:
@@ -286,10 +305,10 @@ async def test_the_time_in_line_is_not_taken_from_who_it_sends_to_the_background
         settings={**DEEP, "max_agents": 1},
         lead=[says("", behind), says("sent"), says("told")],
         Explore=[says("found it")],
-        Plan=[says("planned", delay_ms=2_500)],
+        Plan=[says("planned", delay_ms=4_500)],
     ) as gen:
         first = await gen.task("Plan", "go", background=True)
-        second = await gen.task("lead", "go", background=True, budget=Budget(seconds=2))
+        second = await gen.task("lead", "go", background=True, budget=Budget(seconds=4))
         await first.result()
         led = await second.result()
         [sent] = await gen.tasks(second.id)
@@ -301,6 +320,7 @@ def ends_of(gen: GenCode) -> list[float]:
     return [live.deadline.at for live in gen.running if live.deadline.at]
 
 
+@virtual_time
 async def test_that_while_is_short_however_long_it_may_take(
     tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -319,6 +339,7 @@ async def test_that_while_is_short_however_long_it_may_take(
     assert first - second == pytest.approx(0.5, abs=0.05)
 
 
+@virtual_time
 async def test_who_is_waited_for_by_nobody_has_all_its_time(tmp_path: Path) -> None:
     behind = call("Task", subagent_type="Plan", prompt="look", run_in_background=True)
     async with scripted(
@@ -333,6 +354,7 @@ async def test_who_is_waited_for_by_nobody_has_all_its_time(tmp_path: Path) -> N
     assert agent.status is Status.TIMED_OUT
 
 
+@virtual_time
 async def test_who_was_sent_to_the_background_without_a_conversation_ends_with_the_run_as_well(
     tmp_path: Path, home: Path
 ) -> None:
@@ -351,5 +373,5 @@ async def test_who_was_sent_to_the_background_without_a_conversation_ends_with_t
         await until(lambda: not [*gen.running], "the agent has ended")
         [plan] = await gen.tasks(led.agent_id)
     assert (led.status, led.error, led.result) == (Status.TIMED_OUT, RUN, "sent")
-    why = r"it took longer than 2\.\d+ s; the tasks above it have no time left"
-    assert (plan.status, bool(re.fullmatch(why, plan.error or ""))) == (Status.TIMED_OUT, True)
+    why = "it took longer than 3 s; the tasks above it have no time left"
+    assert (plan.status, plan.error) == (Status.TIMED_OUT, why)

@@ -17,7 +17,7 @@ from gencode.core.budget import Budget, Price
 from gencode.core.messages import AssistantMessage, CallPart, EndPart, Part, TextPart, ToolCall, Usage
 from gencode.stores.memory import MemoryStore
 from gencode.tasks.queries import spent_by
-from tests.tasks.test_shared_budgets import woken
+from tests.tasks.budget_tree import woken
 
 EXAMPLES = int(os.environ.get("GEN_EXAMPLES", "6"))
 ENDLESS = 60_000
@@ -58,7 +58,7 @@ class Talker:
         yield EndPart(request.model, usage=usage)
 
 
-@settings(max_examples=EXAMPLES, deadline=None)
+@settings(max_examples=EXAMPLES)
 @given(
     tokens=st.integers(300_000, 2_500_000),
     pauses=st.lists(st.integers(0, 8), min_size=1, max_size=5),

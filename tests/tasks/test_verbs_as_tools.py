@@ -18,8 +18,8 @@ from gencode.providers.scripted import ScriptedProvider
 from gencode.sandbox import shells
 from gencode.tasks import control, supervisor
 from gencode.testing import call, says, scripted
-from tests.tasks.test_queue_story import write_agent
-from tests.tasks.test_verbs_story import POINTS, Held
+from tests.tasks.agent_file import write_agent
+from tests.tasks.held_agent import POINTS, Held
 from tests.tasks.words import heard, numbered, results, said
 from tests.waiting import until
 
@@ -113,7 +113,7 @@ def waiting_for(running: int) -> Tool:
         sent = ctx.delegate
 
         async def begun() -> bool:
-            return len(await sent.hits(CHILD, "tree")) == running
+            return len(await sent.affected(CHILD, "tree")) == running
 
         await until(begun, f"{running} tasks are at work")
         return "they have"

@@ -8,56 +8,22 @@ from typing import Any
 
 import pytest
 
-from gencode.agent.ports import Request
 from gencode.agent.toolbox import ToolContext, tool
 from gencode.app import GenCode, components
 from gencode.core.errors import ProviderError, UserMistake
 from gencode.core.events import TaskStarted
-from gencode.core.messages import EndPart, Part, TextPart
 from gencode.core.outcome import Outcome
 from gencode.core.status import Status
 from gencode.providers.scripted import ScriptedProvider
 from gencode.stores.memory import MemoryStore
-from gencode.tasks.handle import Handle, StruckTask, TaskAction
+from gencode.tasks.handle import ActionResult, Handle, TaskAction
 from gencode.testing import call, says, scripted
 from tests.interfaces.cli.running import script
-from tests.tasks.test_queue_story import write_agent
+from tests.tasks.agent_file import write_agent
+from tests.tasks.held_agent import POINTS, Held
 from tests.tasks.words import heard, results, said
 
 SLOW = says("late", delay_ms=600_000)
-POINTS = ("before the model", "inside the stream", "inside a call")
-
-
-class Held:
-    """A model that reaches one of the three points and waits there; afterwards it answers."""
-
-    def __init__(self, point: str) -> None:
-        self.point = point
-        self.there = asyncio.Event()
-        self.free = asyncio.Event()
-        self.turns = 0
-        self.trouble: Exception | None = None
-        """What it fails with when it is asked to report."""
-
-    async def stream(self, request: Request) -> AsyncGenerator[Part, None]:
-        from gencode.core.messages import CallPart, ToolCall
-
-        self.turns += 1
-        if self.turns == 1 and self.point == "inside the stream":
-            yield TextPart("half a ")
-            self.there.set()
-            await self.free.wait()
-        if self.turns == 1 and self.point == "inside a call":
-            yield CallPart(ToolCall("c1", "hold", {}))
-            yield EndPart("held")
-            return
-        if self.turns == 1 and self.point == "before the model":
-            self.there.set()
-            await self.free.wait()
-        if not request.tools and self.trouble is not None:
-            raise self.trouble
-        yield TextPart("this is what I have" if not request.tools else "went on")
-        yield EndPart("held")
 
 
 async def at(point: str, folder: Path, verb: str) -> tuple[Outcome, GenCode, Held]:
@@ -138,7 +104,11 @@ async def test_who_cannot_report_any_more_was_stopped_all_the_same(
         await model.there.wait()
         await gen.stop(handle.id, keep=True)
         outcome = await handle.result()
-    assert (outcome.status, outcome.result, outcome.error) == (Status.CANCELLED, "half a ", "it was stopped")
+    assert (outcome.status, outcome.result, outcome.error) == (
+        Status.CANCELLED,
+        "half a ",
+        "a program stopped it",
+    )
     assert outcome.evidence.warnings == (f"it was stopped and could not report what it had: {why}",)
 
 
@@ -165,13 +135,13 @@ async def with_two_below(
         yield gen, handle, [handle.id, below["Explore"], below["Plan"]]
 
 
-STRIKES: dict[TaskAction, Callable[[GenCode, Handle], Awaitable[StruckTask]]] = {
+STRIKES: dict[TaskAction, Callable[[GenCode, Handle], Awaitable[ActionResult]]] = {
     "interrupt": lambda gen, handle: gen.interrupt(handle.id),
     "keep": lambda gen, handle: gen.stop(handle.id, keep=True),
     "stop": lambda gen, handle: gen.stop(handle.id),
     "tree": lambda gen, handle: gen.stop(handle.id, tree=True),
 }
-BY_HANDLE: dict[TaskAction, Callable[[GenCode, Handle], Awaitable[StruckTask]]] = {
+BY_HANDLE: dict[TaskAction, Callable[[GenCode, Handle], Awaitable[ActionResult]]] = {
     "interrupt": lambda gen, handle: handle.interrupt(),
     "keep": lambda gen, handle: handle.stop(keep=True),
     "stop": lambda gen, handle: handle.stop(),
@@ -186,30 +156,43 @@ async def test_a_verb_says_before_what_it_will_hit_and_after_what_it_has_hit(
 ) -> None:
     after = says("what I have") if verb == "keep" else SLOW
     async with with_two_below(home, after) as (gen, handle, family):
-        before = await gen.hits(handle.id[:6], verb)
-        struck = await ways[verb](gen, handle)
+        before = await gen.affected(handle.id[:6], verb)
+        result = await ways[verb](gen, handle)
         now = [await gen.get(each) for each in family]
         ended = await gen.stop(handle.id, tree=True)
-        nothing = [await gen.hits(handle.id, verb), (await handle.stop()).hit]
+        nothing = [await gen.affected(handle.id, verb), (await handle.stop()).affected]
     reached = family if verb == "tree" else family[:2]
     assert [each.agent_id for each in before] == reached
     assert [each.status for each in before] == [Status.RUNNING] * len(reached)
-    assert [each.agent_id for each in struck.hit] == reached
+    assert [each.agent_id for each in result.affected] == reached
     goes_on = verb == "interrupt"
     itself = Status.RUNNING if goes_on else Status.CANCELLED
-    assert [each.status for each in struck.hit] == [itself, *[Status.CANCELLED] * (len(reached) - 1)]
-    assert list(struck.hit[1:]) == now[1 : len(reached)]
-    assert (struck.agent_id, struck.status, struck.success) == (handle.id, itself, False)
-    assert struck.result == ("what I have" if verb == "keep" else "")
+    assert [each.status for each in result.affected] == [itself, *[Status.CANCELLED] * (len(reached) - 1)]
+    assert list(result.affected[1:]) == now[1 : len(reached)]
+    assert (result.agent_id, result.status, result.success) == (handle.id, itself, False)
+    assert result.result == ("what I have" if verb == "keep" else "")
     left = [*family[:1], *family[2:]] if goes_on else family[len(reached) :]
-    assert [each.agent_id for each in ended.hit] == left
+    assert [each.agent_id for each in ended.affected] == left
     assert nothing == [[], ()]
+
+
+async def test_who_interrupts_a_conversation_is_told_what_became_of_the_message(tmp_path: Path) -> None:
+    model = Held("inside the stream")
+    async with GenCode.open(tmp_path, model=model, store=MemoryStore()) as gen:
+        turn = await gen.start_turn("go")
+        await model.there.wait()
+        cut = await gen.interrupt(turn.id, "and then?")
+        late = await gen.interrupt(turn.id, "and there?")
+        silent = await gen.interrupt(turn.id)
+        kept = [each.text for each in await gen.history.unread(turn.id)]
+    assert (cut.message, late.message, silent.message) == ("kept", "not_sent", "")
+    assert kept == ["and then?"]
 
 
 async def test_who_steers_is_told_whom_and_whether_that_wakes_it(tmp_path: Path) -> None:
     async with scripted(tmp_path, Explore=[says("first"), says("second")]) as gen:
         ended = await gen.task("Explore", "look")
-        before = await gen.hits(ended.agent_id, "steer")
+        before = await gen.affected(ended.agent_id, "steer")
         sent = await gen.send(ended.agent_id, "and there?")
     assert before == [ended]
     assert (sent.outcome.agent_id, sent.resumed) == (ended.agent_id, True)
@@ -220,7 +203,7 @@ async def test_a_verb_that_does_not_exist_is_refused_with_those_that_do(tmp_path
         ended = await gen.task("Explore", "look")
         wrong: Any = "abort"
         with pytest.raises(UserMistake) as refused:
-            await gen.hits(ended.agent_id, wrong)
+            await gen.affected(ended.agent_id, wrong)
     words = "There is no action 'abort'; the actions are: interrupt, keep, stop, tree, steer."
     assert str(refused.value) == words
 
@@ -239,11 +222,11 @@ async def test_what_ends_with_the_process_of_an_agent_is_named_before_that_is_st
         handle = await gen.task("Lead", "go", background=True, isolation="process")
         by = other if elsewhere else gen
         verbs: tuple[TaskAction, ...] = ("interrupt", "keep", "stop", "tree")
-        await components(gen).watcher.until(handle.id, lambda now: bool(now.evidence.children), 60)
-        hits = [[each.agent for each in await by.hits(handle.id, verb)] for verb in verbs]
-        struck = await by.stop(handle.id)
+        await components(gen).tasks.watcher.until(handle.id, lambda now: bool(now.evidence.children), 60)
+        hits = [[each.agent for each in await by.affected(handle.id, verb)] for verb in verbs]
+        result = await by.stop(handle.id)
     assert hits == [["Lead"], ["Lead", "Explore"], ["Lead", "Explore"], ["Lead", "Explore"]]
-    ended = [(each.agent, each.status) for each in struck.hit]
+    ended = [(each.agent, each.status) for each in result.affected]
     assert ended == [("Lead", Status.CANCELLED), ("Explore", Status.CANCELLED)]
 
 
@@ -262,10 +245,10 @@ async def test_an_interrupted_conversation_leaves_what_is_in_the_background(tmp_
             if started == 2:
                 break
         begun.close()
-        cut = [each.agent for each in (await gen.interrupt(job.id)).hit]
+        cut = [each.agent for each in (await gen.interrupt(job.id)).affected]
         turn = await asking.outcome()
         after = {task.agent: task.status for task in await gen.tasks()}
-        stopped = [each.agent for each in (await gen.stop(job.id, tree=True)).hit]
+        stopped = [each.agent for each in (await gen.stop(job.id, tree=True)).affected]
         in_the_end = {task.agent: task.status for task in await gen.tasks()}
     assert (cut, stopped) == (["main", "Explore"], ["Plan"])
     assert turn.status is Status.CANCELLED

@@ -81,8 +81,8 @@ async def test_an_agent_whose_file_names_it_writes_to_its_sibling_and_to_nobody_
         answers = results(await said(gen, "00000003"))
         sibling = heard(await said(gen, CHILD))
     assert answers[0] == f"Explore (task {CHILD}) gets the message before its next reply."
-    assert "00000009" in answers[1] and "Your own are: none." in answers[1]
-    assert sibling[1].text == "[Talker (task 00000003) says]\nhello"
+    assert "00000009" in answers[1] and "You have none." in answers[1]
+    assert sibling[1].text == "[Talker (task 00000003) writes]\nhello"
 
 
 async def test_an_agent_whose_file_does_not_name_it_writes_to_nobody(tmp_path: Path) -> None:
@@ -102,7 +102,7 @@ async def test_a_word_to_a_conversation_at_rest_is_heard_in_its_next_turn(tmp_pa
     assert (sent.outcome.status, sent.resumed, words) == (
         Status.COMPLETED,
         False,
-        ["go", "and now", "by the way"],
+        ["go", "by the way", "and now"],
     )
 
 

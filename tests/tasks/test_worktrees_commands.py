@@ -13,7 +13,7 @@ import pytest
 
 from gencode.testing import call, says
 from tests.interfaces.cli.running import Ended, gen, script, start
-from tests.tasks.test_worktrees_story import git, repository
+from tests.tasks.repository import git, repository
 from tests.waiting import until
 
 pytestmark = pytest.mark.needs("git")

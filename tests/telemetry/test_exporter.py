@@ -170,7 +170,7 @@ def test_a_program_with_its_own_telemetry_gets_our_spans_there(tmp_path: Path) -
 
 
 def test_off_nothing_of_it_is_loaded(tmp_path: Path) -> None:
-    assert run(OFF, tmp_path) == "['gencode.telemetry.otel_setup']\n"
+    assert run(OFF, tmp_path) == "[]\n"
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from gencode.agent.toolbox import Tool, ToolContext, ToolOutput
 from gencode.core.messages import ToolCall
 from gencode.core.spec import Workspace
 from gencode.files.file_versions import SeenFiles
+from gencode.files.safe_files import identity_of, open_for_reading
 from gencode.permissions.paths import resolve
 
 
@@ -53,6 +54,12 @@ class Desk:
         path = os.path.join(os.fsencode(self.root), os.fsencode(name))  # noqa: PTH118 – names that are not UTF-8
         Path(os.fsdecode(path)).parent.mkdir(parents=True, exist_ok=True)
         Path(os.fsdecode(path)).write_bytes(content.encode() if isinstance(content, str) else content)
+
+    def know(self, name: str) -> None:
+        """The agent has read a file as it is now."""
+        place = resolve(name, self.workspace)
+        with open_for_reading(place) as file:
+            self.seen.note(place.real, identity_of(file), "")
 
     async def output(self, tool: Tool, **arguments: Any) -> ToolOutput:
         """The whole output of a call."""

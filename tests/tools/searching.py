@@ -37,4 +37,16 @@ async def grep(desk: Desk, searcher: Searcher, request: GrepRequest, page: tuple
 
 async def glob(desk: Desk, searcher: Searcher, pattern: str, path: str | None = None) -> list[str]:
     text = await glob_files(desk.ctx, searcher, pattern, path, OutputPage(0, 0))
-    return [] if text.startswith("No files fit") else text.split("\n")
+    return [] if text.startswith("No files match") else text.split("\n")
+
+
+def by_file(text: str) -> list[tuple[str, str]]:
+    """The matches of Grep's content mode, each with the path that stands above it."""
+    found: list[tuple[str, str]] = []
+    path = ""
+    for line in text.split("\n"):
+        if line[:1].isdigit():
+            found.append((path, line))
+        elif line and not line.startswith("["):
+            path = line
+    return found

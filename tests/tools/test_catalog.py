@@ -262,9 +262,9 @@ async def test_with_full_autonomy_everything_does_what_it_says(tmp_path: Path, h
         ("YQ==", False),
         ("Created the note log (user): 2 bytes.", False),
         ("The user was notified.", False),
-        ("A_B is set for your further commands.", False),
+        ("A_B is set for your later commands.", False),
         ("c", False),
-        ("You have started no agents.", False),
+        ("There are no tasks.", False),
     ]
     assert {change.path: change.sha256 for change in outcome.evidence.files_changed} == {
         "a.txt": "",

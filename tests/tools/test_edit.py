@@ -41,9 +41,8 @@ async def test_one_place_is_replaced_and_shown_with_the_lines_around_it(desk: De
     text = TEN.replace("line 5\n", "five\nand a half\n")
     digest = hashlib.sha256(text.encode()).hexdigest()
     assert output == ToolOutput(
-        "Edited a.txt: 1 place changed.\n     3\tline 3\n     4\tline 4\n     5\tfive\n"
-        "     6\tand a half\n     7\tline 6\n     8\tline 7",
-        Trace(changed=(FileChange("a.txt", digest),), seen=(FileSeen("a.txt", digest),)),
+        "Edited a.txt: 1 place changed.\n3\tline 3\n4\tline 4\n5\tfive\n6\tand a half\n7\tline 6\n8\tline 7",
+        Trace(changed=(FileChange("a.txt", digest),), seen=(FileSeen("a.txt", digest),), lines=(5,)),
     )
     assert path.read_text() == text
 
@@ -62,14 +61,14 @@ async def test_every_place_is_replaced_when_asked(desk: Desk) -> None:
         TEN.replace("line", "row"),
         "Edited a.txt: 10 places changed.",
     )
-    assert text.split("\n")[-1] == "    10\trow 10"
+    assert text.split("\n")[-1] == "10\trow 10"
 
 
 async def test_very_many_places_are_changed_and_a_few_are_shown(desk: Desk) -> None:
     path = await put_and_read(desk, "x\n\n\n\n\n\n" * 1_000)
     text = await desk.use(EDIT, file_path="a.txt", **once("x", "y", replace_all=True))
     assert path.read_text() == "y\n\n\n\n\n\n" * 1_000
-    assert text.startswith("Edited a.txt: 1,000 places changed.\n     1\ty\n")
+    assert text.startswith("Edited a.txt: 1,000 places changed.\n1\ty\n")
     assert (text.count("\ty"), text.split("\n")[-1]) == (8, "[… and more places]")
 
 
@@ -80,15 +79,15 @@ async def test_several_edits_are_made_in_order_and_shown_where_they_ended_up(des
     assert path.read_text() == "0\n1\nline 3\nline 4\nline 5\nline 6\nline 7\nline 8\nNINE\nline 10\n"
     assert text.split("\n") == [
         "Edited a.txt: 4 places changed.",
-        "     1\t0",
-        "     2\t1",
-        "     3\tline 3",
-        "     4\tline 4",
-        "     5\tline 5",
-        "     7\tline 7",
-        "     8\tline 8",
-        "     9\tNINE",
-        "    10\tline 10",
+        "1\t0",
+        "2\t1",
+        "3\tline 3",
+        "4\tline 4",
+        "5\tline 5",
+        "7\tline 7",
+        "8\tline 8",
+        "9\tNINE",
+        "10\tline 10",
     ]
 
 
@@ -127,7 +126,7 @@ async def test_places_that_overlap_are_two_places(desk: Desk) -> None:
         (
             "a = 1 \nb = 2\n",
             "a = 1\nb = 2",
-            "Only whitespace differs; the file has:\n     1\ta = 1 \n     2\tb = 2",
+            "Only whitespace differs; the file has:\n1\ta = 1 \n2\tb = 2",
         ),
         (
             "one\r\ntwo\nthree\n",
@@ -135,12 +134,12 @@ async def test_places_that_overlap_are_two_places(desk: Desk) -> None:
             "Only the line endings differ: some lines of the file end with CR LF",
         ),
         ("one\ntwo\n", "one\r\ntwo", "Only the line endings differ: the file has LF alone"),
-        ("one\ntwo\n", "     1\tone\n     2\ttwo", "Leave out the line numbers that Read puts before"),
+        ("one\ntwo\n", "1\tone\n2\ttwo", "Leave out the line numbers that Read puts before"),
         ("def replaced():\n", "def old():", "new_string is already in line 1"),
         (
             "x\ndef compute(a, b):\n",
             "def compute(a, c):",
-            "The nearest lines are:\n     2\tdef compute(a, b):",
+            "The nearest lines are:\n2\tdef compute(a, b):",
         ),
         ("x\n", "something else", "Read the file again and copy the text exactly."),
         ("x\n", "\n\n\n", "Read the file again and copy the text exactly."),
@@ -176,8 +175,8 @@ async def test_a_file_that_is_hard_to_compare_with_is_answered_too(desk: Desk, l
             {**once("one", "x"), "edits": [once("one", "x")]},
             "Give either old_string and new_string, or edits",
         ),
-        (once("\udc80", "x"), "old_string has half a character in it (U+DC80"),
-        (once("one", "\ud800"), "new_string has half a character in it (U+D800"),
+        (once("\udc80", "x"), "old_string contains a lone surrogate (U+DC80"),
+        (once("one", "\ud800"), "new_string contains a lone surrogate (U+D800"),
         ({"edits": [{"old_string": "one"}]}, "Edit: Object missing required field `new_string`"),
     ],
 )
@@ -188,7 +187,7 @@ async def test_mistakes_are_told_and_change_nothing(desk: Desk, arguments: dict[
 
 async def test_an_empty_old_string_makes_a_new_file_or_fills_an_empty_one(desk: Desk) -> None:
     new = await desk.use(EDIT, file_path="new/b.txt", edits=[once("", "a\nb\n"), once("b", "c")])
-    assert new == "Created new/b.txt.\n     1\ta\n     2\tc"
+    assert new == "Created new/b.txt.\n1\ta\n2\tc"
     empty = await put_and_read(desk, "")
     await desk.use(EDIT, file_path="a.txt", **once("", "filled"))
     assert ((desk.root / "new/b.txt").read_text(), empty.read_text()) == ("a\nc\n", "filled")
@@ -216,7 +215,7 @@ async def test_a_file_that_was_not_read_or_has_changed_since_is_not_edited(desk:
         (b"\x89PNG\r\n\x1a\nold", "a.txt is not text and cannot be edited: PNG image."),
         (b"what\0old", "a.txt is not text and cannot be edited: binary file."),
         (b"\xff\xfeo\0l\0d\0x", "a.txt begins like UTF-16-LE but is not; it cannot be edited."),
-        (b"old" + b"x" * LARGEST, "a.txt is bigger than 8.0 MB, which is too big to edit."),
+        (b"old" + b"x" * LARGEST, "a.txt is larger than 8.0 MB, the limit for edits."),
     ],
 )
 async def test_what_is_no_text_or_too_big_is_not_edited(desk: Desk, content: bytes, said: str) -> None:
@@ -227,7 +226,7 @@ async def test_what_is_no_text_or_too_big_is_not_edited(desk: Desk, content: byt
 async def test_an_edit_cannot_blow_a_file_up(desk: Desk) -> None:
     await put_and_read(desk, "a" * 100_000)
     assert await refused(desk, **once("a", "b" * 1_000, replace_all=True)) == (
-        "a.txt would become bigger than 8.0 MB.\nNothing was changed."
+        "a.txt would become larger than 8.0 MB.\nNothing was changed."
     )
 
 
@@ -289,12 +288,16 @@ async def test_a_link_is_followed_to_the_file_it_names(desk: Desk) -> None:
     assert (path.read_text(), (desk.root / "link.txt").is_symlink()) == ("new", True)
 
 
-async def test_the_preview_shows_the_difference_also_of_a_file_that_was_not_read_yet(desk: Desk) -> None:
+async def test_the_preview_shows_the_difference_or_why_the_edit_cannot_succeed(desk: Desk) -> None:
     desk.put("a.txt", "a\r\nb\r\nc\r\n")
     arguments = EDIT.parse(ToolCall("1", "Edit", {"file_path": "a.txt", **once("b", "B\nb")}))
+    with pytest.raises(ToolError, match="was not read in this task"):
+        await EDIT.shown(desk.ctx, arguments)
+    desk.know("a.txt")
     assert await EDIT.shown(desk.ctx, arguments) == "@@ -1,3 +1,4 @@\n a\n+B\n b\n c"
     lost = EDIT.parse(ToolCall("1", "Edit", {"file_path": "a.txt", **once("x", "y")}))
-    assert (await EDIT.shown(desk.ctx, lost)).startswith("(it could not be shown beforehand: old_string is")
+    with pytest.raises(ToolError, match=r"old_string is not in a\.txt"):
+        await EDIT.shown(desk.ctx, lost)
     fresh = EDIT.parse(ToolCall("1", "Edit", {"file_path": "b.txt", **once("", "y\n")}))
     assert await EDIT.shown(desk.ctx, fresh) == "@@ -0,0 +1,1 @@\n+y"
     assert [(path.name, path.read_bytes()) for path in desk.root.iterdir()] == [("a.txt", b"a\r\nb\r\nc\r\n")]

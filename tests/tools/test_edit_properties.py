@@ -1,7 +1,6 @@
 """Edit as a rule: it is `str.replace` on the text, and every byte that it does not speak of stays."""
 
 import asyncio
-import os
 from difflib import SequenceMatcher
 
 import pytest
@@ -16,9 +15,7 @@ from gencode.tools.write import WRITE
 from tests.tools.desk import Desk
 
 ANY = settings(
-    max_examples=int(os.environ.get("GEN_EXAMPLES", "60")),
     suppress_health_check=[HealthCheck.function_scoped_fixture],
-    deadline=None,
 )
 LETTERS = st.text("ab\n é→", max_size=30)
 BRIEF = st.text("ab\n é→", max_size=3)

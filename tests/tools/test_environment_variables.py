@@ -40,7 +40,7 @@ async def refusal(use: Use, **given: Any) -> str:
 
 
 async def test_what_is_set_reaches_the_further_commands_of_that_agent_only(use: Use) -> None:
-    assert await use(SET_ENV, key="APP_MODE", value="a b 'c'") == "APP_MODE is set for your further commands."
+    assert await use(SET_ENV, key="APP_MODE", value="a b 'c'") == "APP_MODE is set for your later commands."
     assert await use(GET_ENV, name="APP_MODE") == "a b 'c'"
     assert await use(BASH, command='make=1; echo "$APP_MODE"; touch x') == "a b 'c'"
     assert await use(BASH, task="0000beef", command='make=1; echo "<$APP_MODE>"; touch x') == "<>"

@@ -68,7 +68,7 @@ async def test_looking_at_what_a_file_is_does_not_count_as_reading_it(desk: Desk
 @pytest.mark.parametrize(
     ("path", "said"),
     [
-        ("src", "src is a folder; list it with LS or find files in it with Glob."),
+        ("src", "src is a folder; find files in it with Glob."),
         ("missing", "missing does not exist; find it with Glob first."),
         ("link", "link is a link to src/a; give the path of the file itself."),
         ("dangling", "dangling is a link to nowhere; give the path of the file itself."),
@@ -200,14 +200,11 @@ async def test_the_person_sees_what_would_be_deleted_or_moved(desk: Desk) -> Non
         for tool, given in (
             (DELETE_FILE, {"path": "a"}),
             (MOVE_FILE, {"source": "a", "destination": "b/c"}),
-            (DELETE_FILE, {"path": "no"}),
         )
     ]
-    assert shown == [
-        "Deletes a, 2.0 KB.",
-        "Moves a, 2.0 KB to b/c.",
-        "(it could not be shown beforehand: no does not exist; find it with Glob first.)",
-    ]
+    assert shown == ["Deletes a, 2.0 KB.", "Moves a, 2.0 KB to b/c."]
+    with pytest.raises(ToolError, match="no does not exist; find it with Glob first"):
+        await DELETE_FILE.shown(desk.ctx, DELETE_FILE.parse(ToolCall("c", "delete_file", {"path": "no"})))
 
 
 async def test_what_a_file_or_folder_is_comes_line_by_line(desk: Desk) -> None:

@@ -10,9 +10,10 @@ from msgspec.structs import replace
 from gencode.core.errors import ToolError
 from gencode.tools.file_search import Searcher
 from gencode.tools.grep import GrepRequest
+from gencode.tools.ls import LS
 from gencode.tools.search_records import FileSearch
 from tests.tools.desk import Desk
-from tests.tools.searching import SEARCHERS, glob, grep, search
+from tests.tools.searching import SEARCHERS, by_file, glob, grep, search
 
 
 @pytest.fixture
@@ -135,15 +136,8 @@ async def test_lines_with_their_surroundings(tree: Desk, searcher: Searcher) -> 
     about = search("content", "needle", ignore_case=True)
     request = GrepRequest(replace(about, before=1, after=1), "src", "*.py")
     assert await grep(tree, searcher, request) == (
-        "src/.hidden/c.py:1:a needle\n"
-        "src/.hidden/c.py-2-next\n"
-        "--\n"
-        "src/deep/b.py-1-one\n"
-        "src/deep/b.py:2:needle two\n"
-        "src/deep/b.py-3-three\n"
-        "--\n"
-        "src/deep/b.py-5-five\n"
-        "src/deep/b.py:6:Needle"
+        "src/.hidden/c.py\n1:a needle\n2-next\n\n"
+        "src/deep/b.py\n1-one\n2:needle two\n3-three\n--\n5-five\n6:Needle"
     )
 
 
@@ -151,26 +145,20 @@ async def test_lines_with_their_surroundings(tree: Desk, searcher: Searcher) -> 
 async def test_encodings_are_found_and_shown(tree: Desk, searcher: Searcher) -> None:
     request = GrepRequest(search("content", "needle"), ".", "{wide,latin,odd*,keep}.*")
     assert await grep(tree, searcher, request) == (
-        "keep.log:1:needle\nlatin.txt:1:café needle\nodd\\xff.txt:1:needle\nwide.txt:2:needle ü"
+        "keep.log\n1:needle\n\nlatin.txt\n1:café needle\n\nodd\\xff.txt\n1:needle\n\nwide.txt\n2:needle ü"
     )
 
 
 @SEARCHERS
-async def test_counts_and_lines_without_numbers(tree: Desk, searcher: Searcher) -> None:
+async def test_lines_are_counted_by_file(tree: Desk, searcher: Searcher) -> None:
     everything = await grep(tree, searcher, GrepRequest(search("count", ""), "src/deep"))
     assert everything == "src/deep/.ignore:1\nsrc/deep/b.py:6"
-    bare = await grep(
-        tree, searcher, GrepRequest(search("content", "needle"), "src/deep/b.py", numbers=False)
-    )
-    assert bare == "src/deep/b.py:needle two"
 
 
 @SEARCHERS
 async def test_a_match_may_span_lines(tree: Desk, searcher: Searcher) -> None:
     spanning = search("content", r"needle.*?three", multiline=True)
-    assert await grep(tree, searcher, GrepRequest(spanning)) == (
-        "src/deep/b.py:2:needle two\nsrc/deep/b.py:3:three"
-    )
+    assert await grep(tree, searcher, GrepRequest(spanning)) == ("src/deep/b.py\n2:needle two\n3:three")
     counted = search("count", r"\n.*e", multiline=True)
     assert await grep(tree, searcher, GrepRequest(counted, "src/deep/b.py")) == "src/deep/b.py:1"
 
@@ -192,8 +180,8 @@ async def test_types_glob_and_negation_narrow_the_files(tree: Desk, searcher: Se
         ("(foo", "'(foo' cannot be searched for: "),
         ("a\\nb", "The pattern has a line break in it; set multiline=true to let a match span lines."),
         ("a\nb", "The pattern has a line break in it; set multiline=true to let a match span lines."),
-        ("a\0b", "The pattern has a character in it that no file can be searched for."),
-        ("\ud800", "The pattern has a character in it that no file can be searched for."),
+        ("a\0b", "The pattern contains a character that cannot be searched for."),
+        ("\ud800", "The pattern contains a character that cannot be searched for."),
     ],
 )
 async def test_a_pattern_that_is_wrong_is_answered_with_a_way_out(
@@ -208,7 +196,7 @@ async def test_a_pattern_that_is_wrong_is_answered_with_a_way_out(
 async def test_patterns_that_look_like_options_are_patterns(desk: Desk, searcher: Searcher) -> None:
     desk.put("-e", "--files here\n")
     request = GrepRequest(search("content", "--files"), "-e")
-    assert await grep(desk, searcher, request) == "-e:1:--files here"
+    assert await grep(desk, searcher, request) == "-e\n1:--files here"
     assert await grep(desk, searcher, GrepRequest(search("count", "--pre=id"))) == (
         "No matches for '--pre=id' in the working directory."
     )
@@ -218,18 +206,61 @@ async def test_patterns_that_look_like_options_are_patterns(desk: Desk, searcher
 async def test_pages_join_to_the_whole(desk: Desk, searcher: Searcher) -> None:
     for number in range(30):
         desk.put(f"d{number % 7}/f{number}.txt", "x\ny\nx\n")
-    whole = (await grep(desk, searcher, GrepRequest(search("content", "x")))).split("\n")
-    pages: list[str] = []
+    whole = by_file(await grep(desk, searcher, GrepRequest(search("content", "x"))))
+    pages: list[tuple[str, str]] = []
     for offset in itertools.count(0, 7):
-        *lines, last = (await grep(desk, searcher, GrepRequest(search("content", "x")), (offset, 7))).split(
-            "\n"
-        )
+        text = await grep(desk, searcher, GrepRequest(search("content", "x")), (offset, 7))
+        pages += by_file(text)
+        last = text.split("\n")[-1]
         if not last.startswith("[…"):
-            pages += [*lines, last]
             break
         assert last == f"[… {60 - offset - 7} more; go on with offset={offset + 7}]"
-        pages += lines
     assert (len(whole), pages) == (60, whole)
     assert await grep(desk, searcher, GrepRequest(search("content", "x")), (60, 7)) == (
         "There is nothing at offset=60; there are only 60 entries."
     )
+
+
+@SEARCHERS
+async def test_gits_own_excludes_count(
+    desk: Desk, searcher: Searcher, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
+    desk.put(".git/info/exclude", "# comment\n.venv/\n/out\n")
+    for name in (".venv/a.txt", "out/a.txt", "src/out/a.txt", "b.swp", "kept.swp"):
+        desk.put(name, "needle")
+    desk.put(".gitignore", "!kept.swp\n")
+    every = ["b.swp", "kept.swp", "src/out/a.txt"]
+    assert await glob(desk, searcher, "**/*.*") == [".gitignore", *every]
+    (home / ".config/git").mkdir(parents=True)
+    (home / ".config/git/ignore").write_text("*.swp\n")
+    assert await grep(desk, searcher, GrepRequest(search("files_with_matches", "needle"))) == (
+        "kept.swp\nsrc/out/a.txt"
+    )
+    (home / "mine").write_text("src/\n")
+    (home / ".gitconfig").write_text("[user]\n\tname = x\n[core]\n\texcludesFile = ~/mine\n")
+    assert await glob(desk, searcher, "**/*.*") == [".gitignore", "b.swp", "kept.swp"]
+    assert await glob(desk, searcher, ".venv/*") == [".venv/a.txt"]
+    assert await desk.use(LS) == (
+        ".git/\n.gitignore (10 bytes)\nb.swp (6 bytes)\nkept.swp (6 bytes)\n"
+        "[left out by ignore files: .venv/, out/, src/]"
+    )
+
+
+@SEARCHERS
+async def test_the_excludes_of_a_linked_worktree_are_those_of_its_repository(
+    desk: Desk, searcher: Searcher, tmp_path: Path
+) -> None:
+    main = tmp_path / "main" / ".git"
+    (main / "worktrees/one").mkdir(parents=True)
+    (main / "info").mkdir()
+    (main / "info/exclude").write_text("*.tmp\n")
+    (main / "worktrees/one/commondir").write_text("../..\n")
+    desk.put(".git", f"gitdir: {main}/worktrees/one\n")
+    desk.write(a_tmp="x", b_txt="x")
+    assert await glob(desk, searcher, "*") == [".git", "b.txt"] or await glob(desk, searcher, "*") == [
+        "b.txt"
+    ]

@@ -45,7 +45,7 @@ async def test_a_page_never_outgrows_a_result(desk: Desk) -> None:
     ("pattern", "path", "said"),
     [
         ("a.txt", "a.txt", "a.txt is a file; give Glob a folder, or Read the file."),
-        ("*", "nowhere", "nowhere does not exist; find it with Glob first."),
+        ("*", "nowhere", "nowhere does not exist."),
         ("*/../x", None, "'*/../x' is not a pattern for files; write it without `..` behind a wildcard."),
         ("{x,..}/y", None, "'{x,..}/y' is not a pattern for files; write it without `..` behind a wildcard."),
         ("src/", None, "'src/' is not a pattern for files; write it without `..` behind a wildcard."),
@@ -62,7 +62,7 @@ async def test_mistakes_are_answered_with_a_way_out(
 
 
 async def test_nothing_found_is_a_sentence(desk: Desk) -> None:
-    assert await desk.use(GLOB, pattern="*.rs") == "No files fit '*.rs' in the working directory."
+    assert await desk.use(GLOB, pattern="*.rs") == "No files match '*.rs' in the working directory."
 
 
 async def test_a_link_to_a_folder_is_searched_when_it_is_named(desk: Desk) -> None:

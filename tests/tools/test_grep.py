@@ -10,6 +10,7 @@ from gencode.core.messages import ToolCall
 from gencode.core.text import CLIP
 from gencode.tools.grep import GREP
 from tests.tools.desk import Desk
+from tests.tools.searching import by_file
 
 
 async def test_the_default_gives_paths_and_no_trace(desk: Desk) -> None:
@@ -20,12 +21,12 @@ async def test_the_default_gives_paths_and_no_trace(desk: Desk) -> None:
 async def test_the_well_known_options_are_understood(desk: Desk) -> None:
     desk.put("a.py", "one\ntwo\nTHREE\nfour\nfive\n")
     options = {"output_mode": "content", "pattern": "three", "-i": True}
-    assert await desk.use(GREP, **options, **{"-C": 1}) == "a.py-2-two\na.py:3:THREE\na.py-4-four"
-    assert await desk.use(GREP, **options, **{"-C": 1, "-A": 0}) == "a.py-2-two\na.py:3:THREE"
-    assert await desk.use(GREP, **options, **{"-B": 1, "-n": False}) == "a.py-two\na.py:THREE"
+    assert await desk.use(GREP, **options, **{"-C": 1}) == "a.py\n2-two\n3:THREE\n4-four"
+    assert await desk.use(GREP, **options, **{"-C": 1, "-A": 0}) == "a.py\n2-two\n3:THREE"
+    assert await desk.use(GREP, **options, **{"-B": 1, "-n": False}) == "a.py\n2-two\n3:THREE"
     assert await desk.use(GREP, pattern="e", output_mode="count", type="python") == "a.py:2"
     assert await desk.use(GREP, pattern="two.THREE", multiline=True) == "a.py"
-    assert await desk.use(GREP, pattern="f(?=ive)", output_mode="content") == "a.py:5:five"
+    assert await desk.use(GREP, pattern="f(?=ive)", output_mode="content") == "a.py\n5:five"
 
 
 async def test_what_may_not_be_read_is_passed_over_without_a_trace_of_it(desk: Desk) -> None:
@@ -49,7 +50,7 @@ async def test_what_may_not_be_read_is_passed_over_without_a_trace_of_it(desk: D
 async def test_a_named_file_was_judged_already(desk: Desk) -> None:
     desk.put(".env", "KEY=1\n")
     desk.may_read = lambda path: path == str(desk.root)
-    assert await desk.use(GREP, pattern="KEY", path=".env", output_mode="content") == ".env:1:KEY=1"
+    assert await desk.use(GREP, pattern="KEY", path=".env", output_mode="content") == ".env\n1:KEY=1"
 
 
 async def test_a_folder_that_needs_asking_says_how_to_go_on(desk: Desk, tmp_path: Path) -> None:
@@ -71,17 +72,24 @@ async def test_outside_of_the_working_directory_paths_are_absolute(desk: Desk, t
 async def test_output_is_bounded_and_paged(desk: Desk) -> None:
     for number in range(40):
         desk.put(f"f{number:02}.txt", f"needle {'x' * 90}\n" * 50)
-    seen: list[str] = []
+    seen: list[tuple[str, str]] = []
     offset = 0
     while offset is not None:
         text = await desk.use(GREP, pattern="needle", output_mode="content", head_limit=0, offset=offset)
         assert len(text) <= CLIP
-        *lines, last = text.split("\n")
+        seen += by_file(text)
+        last = text.split("\n")[-1]
         offset = int(last.rpartition("=")[2][:-1]) if last.startswith("[…") else None
-        seen += lines if offset else [*lines, last]
     assert seen == [
-        f"f{number:02}.txt:{line}:needle {'x' * 90}" for number in range(40) for line in range(1, 51)
+        (f"f{number:02}.txt", f"{line}:needle {'x' * 90}") for number in range(40) for line in range(1, 51)
     ]
+
+
+async def test_a_file_that_is_called_like_a_match_is_told_from_one(desk: Desk) -> None:
+    desk.put("7:x", "one\n")
+    desk.put("2024-05-notes.md", "one\n")
+    text = await desk.use(GREP, pattern="one", output_mode="content")
+    assert text == "./2024-05-notes.md\n1:one\n\n./7:x\n1:one"
 
 
 @pytest.mark.parametrize(

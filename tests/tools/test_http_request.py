@@ -113,7 +113,10 @@ async def test_what_is_no_text_is_not_shown_and_what_is_long_is_cut(desk: Desk, 
 async def test_a_redirect_to_another_host_is_only_told(desk: Desk, village: Village) -> None:
     await village.build("a.example.net", redirect("http://b.example.net/x"))
     other = await village.build("b.example.net", page(b"x"))
-    said = f"{A} redirects to another host and was not followed; ask http://b.example.net/x if it is meant."
+    said = (
+        f"{A} redirects to another host and was not followed; "
+        "request http://b.example.net/x if you want that page."
+    )
     for make in MAKERS:
         assert await refusal(desk, make(village), url=A) == said
     assert other.connections == 0

@@ -189,7 +189,7 @@ async def test_a_name_is_a_plain_word_and_no_path(memory: Memory, name: str, ver
         ),
         ("write", {"name": "new", "content": "é" * LARGEST}, "The note would be 131.1 KB"),
         ("write", {"name": "new", "content": "x" * (LARGEST + 1)}, "Expected `str` of length <= 65536"),
-        ("write", {"name": "new", "content": "\ud800"}, "content has half a character in it"),
+        ("write", {"name": "new", "content": "\ud800"}, "content contains a lone surrogate"),
         ("write", {"name": "new", "content": "x", "scope": "team"}, "Invalid enum value 'team'"),
         ("list", {"scope": "team"}, "Invalid enum value 'team'"),
     ],

@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from msgspec.structs import replace
 
-from gencode.agent.ports import StartedTask
+from gencode.agent.ports import Delegate, StartedTask
 from gencode.agent.toolbox import ToolContext, ToolOutput
 from gencode.core.errors import ToolError, UnknownName, UserMistake
 from gencode.core.events import TaskCreated
@@ -127,7 +127,9 @@ async def test_files_of_the_users_skills_may_be_read_those_of_projects_as_the_ga
 
 async def test_a_skill_with_an_agent_is_done_by_that_agent(desk: Desk):
     sender = Sender()
-    output = await use(replace(desk.ctx, delegate=sender), Shelf(ROUTED), skill="look", arguments="x")
+    output = await use(
+        replace(desk.ctx, delegate=cast(Delegate, sender)), Shelf(ROUTED), skill="look", arguments="x"
+    )
     prompt = instructions(ROUTED, "x")
     assert sender.asked == [TaskRequest("Explore", prompt, "skill look")]
     who = ("00000001",)
@@ -138,18 +140,19 @@ async def test_a_skill_with_an_agent_is_done_by_that_agent(desk: Desk):
 
 async def test_the_model_of_a_skill_is_used_where_it_is_known(desk: Desk):
     sender = Sender(known="haiku")
-    ctx = replace(desk.ctx, delegate=sender)
+    ctx = replace(desk.ctx, delegate=cast(Delegate, sender))
     for model in ("haiku", "inherit", "gpt-from-elsewhere"):
         output = await use(ctx, Shelf(replace(ROUTED, model=model)), skill="look")
     assert [request.model for request in sender.asked] == ["haiku", "", "gpt-from-elsewhere", ""]
     assert output.text.endswith(
-        "]\n[its model 'gpt-from-elsewhere' was not used: There is no model 'gpt-from-elsewhere'.]"
+        "]\n[The model 'gpt-from-elsewhere' of the skill was not used: "
+        "There is no model 'gpt-from-elsewhere'.]"
     )
 
 
 async def test_where_the_gate_does_not_judge_it_nobody_is_sent(desk: Desk):
     sender = Sender()
-    ctx = replace(desk.ctx, delegate=sender)
+    ctx = replace(desk.ctx, delegate=cast(Delegate, sender))
     output = await use(ctx, Shelf(ROUTED), delegates=False, skill="look")
     assert sender.asked == []
     assert output.text.startswith(
@@ -164,7 +167,7 @@ async def test_an_agent_that_cannot_send_agents_is_told_so(desk: Desk):
 
 @pytest.mark.parametrize(
     ("name", "why"),
-    [("mine", "says that only a person may use it"), ("gone", "There is no skill 'gone'")],
+    [("mine", "Only the user can use the skill"), ("gone", "There is no skill 'gone'")],
 )
 async def test_what_cannot_be_used_says_why(desk: Desk, name: str, why: str):
     with pytest.raises(UserMistake, match=why):

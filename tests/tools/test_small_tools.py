@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import os
 import re
 import time
 from collections.abc import Iterator
@@ -11,7 +10,7 @@ from typing import Any
 from zoneinfo import available_timezones
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gencode.agent.toolbox import Tool
@@ -21,8 +20,6 @@ from gencode.tools.data_formats import BASE64_DECODE, BASE64_ENCODE, JSON_PARSE,
 from gencode.tools.data_formats import LONGEST as LONGEST_JSON
 from gencode.tools.message import LONGEST_NOTICE, NOTIFY
 from tests.tools.desk import Desk
-
-EXAMPLES = settings(max_examples=int(os.environ.get("GEN_EXAMPLES", "50")), deadline=None)
 
 
 async def refusal(desk: Desk, tool: Tool, **given: Any) -> str:
@@ -80,7 +77,6 @@ VALUES = st.recursive(
 )
 
 
-@EXAMPLES
 @given(value=VALUES, indent=st.integers(0, 8))
 async def test_what_is_written_as_json_is_read_the_same(value: Any, indent: int) -> None:
     desk = Desk(Path("/"))
@@ -117,14 +113,13 @@ async def test_what_is_wrong_with_json_is_told(desk: Desk, text: str, pointer: s
     assert (await refusal(desk, JSON_PARSE, text=text, pointer=pointer)).startswith(said)
 
 
-@EXAMPLES
 @given(text=st.text(), url_safe=st.booleans())
 async def test_base64_there_and_back(text: str, url_safe: bool) -> None:
     desk = Desk(Path("/"))
     try:
         packed = await desk.use(BASE64_ENCODE, text=text, url_safe=url_safe)
     except ToolError as error:
-        assert "half a character" in str(error)
+        assert "lone surrogate" in str(error)
         return
     for spelled in (packed, packed.rstrip("="), "\n".join(packed)):
         assert await desk.use(BASE64_DECODE, text=spelled) == text

@@ -79,16 +79,16 @@ async def test_a_task_is_told_step_by_step(tmp_path: Path) -> None:
     head, _, *steps = told[2].split("\n")
     assert head == "00000002 looker: look [completed, 2 turns]"
     assert steps == [
-        "user said: look",
-        "for it",
-        "agent said: I look.",
-        "agent called Glob({'pattern': '*.py'})",
-        "Glob answered: a.py",
-        "agent said: Found a.py",
+        "> user said: look",
+        "> for it",
+        "> agent said: I look.",
+        "> agent called Glob({'pattern': '*.py'})",
+        "> Glob answered: a.py",
+        "> agent said: Found a.py",
     ]
 
 
-async def test_an_agent_sees_itself_and_no_others(tmp_path: Path) -> None:
+async def test_an_agent_sees_itself_and_no_conversation(tmp_path: Path) -> None:
     looks = [
         says("", call("task_list"), call("task_replay")),
         says("", call("task_replay", task_id="00000001"), call("task_replay", id="deadbeef")),
@@ -102,11 +102,11 @@ async def test_an_agent_sees_itself_and_no_others(tmp_path: Path) -> None:
         task="00000002",
         looker=looks,
     )
-    assert told[0] == "You have started no agents."
+    assert told[0].startswith("00000002 looker: look [running, ") and told[0].endswith(" (you)")
     assert told[1].startswith("00000002 looker: look [running, ")
     assert told[2:] == [
-        "You have no task 00000001.",
-        "You have no task deadbeef.",
+        "There is no task 00000001 in this session.",
+        "There is no task deadbeef in this session.",
         "'../x' is not a task id; it is 8 hex digits, as Task gave it.",
     ]
 
@@ -130,7 +130,7 @@ async def test_a_long_replay_is_cut_and_paged(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("tool", [TASK_LIST, TASK_REPLAY])
 async def test_where_nobody_keeps_tasks_that_is_said(desk: Desk, tool: Any) -> None:
-    with pytest.raises(ToolError, match="This agent has no tasks"):
+    with pytest.raises(ToolError, match="This agent cannot start agents and has no tasks"):
         await desk.use(tool)
 
 

@@ -81,7 +81,7 @@ async def test_a_cut_report_goes_on_where_it_was_cut_until_nothing_is_left(tmp_p
     ("limit", "note"),
     [
         (-5, "The timeout -5 was changed to 0 ms.\n"),
-        (-(10**30), f"The timeout -{10**30} was changed to 0 ms.\n"),
+        (-(10**30), "The timeout -1e+30 was changed to 0 ms.\n"),
         (0, ""),
         (10, ""),
     ],
@@ -105,29 +105,37 @@ async def test_an_unknown_id_is_refused_with_ones_own(tmp_path: Path) -> None:
     asks = [call("TaskOutput", task_id=name) for name in ("0badcafe", "nonsense", "0000")]
     texts = await told(tmp_path, says("", WAIT, WAIT), says("", *asks), says("ok"), explore=[says("found")])
     assert texts[2:] == [
-        f"TaskOutput: there is no task or shell {name} of yours. Your own are: 00000003, 00000002."
+        f"Refused: TaskOutput: there is no task or shell {name} of yours. Your own are: 00000003, 00000002."
         for name in ("'0badcafe'", "'nonsense'", "'0000'")
     ]
 
 
+async def test_an_unknown_id_to_resume_is_answered_with_those_that_were_started(tmp_path: Path) -> None:
+    again = call("Task", subagent_type="Explore", prompt="and?", resume="0badcafe")
+    texts = await told(tmp_path, says("", WAIT), says("", again), says("ok"), explore=[says("found")])
+    assert texts[1:] == ["There is no task 0badcafe. In this run you have started: 00000002 (Explore)."]
+
+
 async def test_who_has_sent_nobody_is_told_so(tmp_path: Path) -> None:
     texts = await told(tmp_path, says("", call("TaskStop", task_id="0badcafe")), says("ok"), explore=[])
-    assert texts == ["TaskStop: there is no task or shell '0badcafe' of yours. Your own are: none."]
+    assert texts == ["Refused: TaskStop: there is no task or shell '0badcafe' of yours. You have none."]
 
 
 async def test_an_id_that_is_a_whole_page_is_not_repeated(tmp_path: Path) -> None:
     texts = await told(tmp_path, says("", call("TaskStop", task_id="x\n" * 999)), says("ok"), explore=[])
     shown = repr("x\n" * 20 + "…")
-    assert texts == [f"TaskStop: there is no task or shell {shown} of yours. Your own are: none."]
+    assert texts == [f"Refused: TaskStop: there is no task or shell {shown} of yours. You have none."]
 
 
 async def test_an_agent_that_said_nothing_is_told_with_that_reason(tmp_path: Path) -> None:
     look = says("", call("TaskOutput", task_id="00000002"))
     texts = await told(tmp_path, says("", WAIT), look, says("ok"), explore=[says("")])
     head, receipt = texts[0].split("\n")
-    assert head == "The agent Explore (task 00000002) finished without an answer: the model said nothing."
+    assert (
+        head == "The agent Explore (task 00000002) finished without an answer: the model's reply was empty."
+    )
     assert receipt.startswith("[Task 00000002 (Explore): 0 tool calls")
-    assert "\nError: the model said nothing\n" in texts[1]
+    assert "\nError: the model's reply was empty\n" in texts[1]
 
 
 async def test_one_turn_is_not_called_turns(tmp_path: Path) -> None:

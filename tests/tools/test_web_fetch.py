@@ -9,6 +9,7 @@ import pytest
 from gencode.agent.toolbox import Tool
 from gencode.core.errors import ToolError
 from gencode.core.text import CLIP
+from gencode.tools import web_page
 from gencode.tools.web_fetch import KEPT_CHARACTERS, WEB_FETCH, PageCache, web_fetch
 from gencode.tools.web_page import LIMITS, PART, WebPage
 from tests.tools.desk import Desk
@@ -136,6 +137,15 @@ async def test_a_long_page_comes_in_parts_and_is_fetched_once(desk: Desk, villag
     assert found == paragraphs
     assert await trouble(desk, tool, page=5) == f"{A} has only 4 parts; page=5 is past the end."
     assert house.connections == 1
+
+
+async def test_a_page_that_takes_too_long_to_read_is_told_as_far_as_it_was_read(
+    desk: Desk, village: Village, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(web_page, "READING_SECONDS", -1.0)
+    text = await told(desk, village, page(b"<p>one" * 1_000, HTML))
+    assert "[the page is too large to be read to its end]" in text.splitlines()
+    assert "one" not in text
 
 
 async def test_a_line_without_an_end_is_cut_anywhere(desk: Desk, village: Village) -> None:

@@ -224,7 +224,7 @@ async def test_a_file_that_appears_after_its_path_was_judged_is_not_overwritten(
 @pytest.mark.parametrize(
     ("path", "content", "said"),
     [
-        ("a", "ok\n\ud83d", "content has half a character in it (U+D83D, a lone surrogate, in line 2); "),
+        ("a", "ok\n\ud83d", "content contains a lone surrogate (U+D83D, line 2); "),
         ("src", "x", "src is a folder, not a file."),
         ("src/a.txt/b", "x", "src/a.txt/b is not there: 'a.txt' is a file, not a folder."),
         ("pipe", "x", "pipe is a device, a pipe or a socket, not a file; it cannot be opened."),
@@ -320,7 +320,8 @@ async def test_the_preview_of_a_new_file_shows_every_line(desk: Desk) -> None:
 
 async def test_the_preview_shows_what_would_change_and_changes_nothing(desk: Desk) -> None:
     desk.put("a.txt", "".join(f"line {n}\n" for n in range(1, 21)))
-    before = tree(desk.root)
+    desk.know("a.txt")
+    before, seen = tree(desk.root), desk.seen.state(str(desk.root / "a.txt"))
     text = before["a.txt"].decode().replace("line 10\n", "ten\n").replace("line 20\n", "")
     assert (await shown(desk, WRITE, file_path="a.txt", content=text)).split("\n") == [
         "@@ -7,7 +7,7 @@",
@@ -338,11 +339,12 @@ async def test_the_preview_shows_what_would_change_and_changes_nothing(desk: Des
         " line 19",
         "-line 20",
     ]
-    assert (tree(desk.root), desk.seen.state(str(desk.root / "a.txt"))) == (before, None)
+    assert (tree(desk.root), desk.seen.state(str(desk.root / "a.txt"))) == (before, seen)
 
 
 async def test_a_preview_is_bounded_and_says_so(desk: Desk) -> None:
     desk.put("a.txt", "".join(f"old {n}\n" for n in range(5_000)))
+    desk.know("a.txt")
     content = "y" * 900 + "\n" + "".join(f"new {n}\n" for n in range(5_000))
     lines = (await shown(desk, WRITE, file_path="a.txt", content=content)).split("\n")
     assert len(lines) == MOST_LINES + 1
@@ -356,15 +358,21 @@ async def test_a_preview_is_bounded_and_says_so(desk: Desk) -> None:
 @pytest.mark.parametrize("content", [b"\x89PNG\r\n\x1a\n", b"x" * (9 * 1024 * 1024)])
 async def test_the_preview_of_a_file_that_is_no_text_shows_the_new_one(desk: Desk, content: bytes) -> None:
     desk.put("a", content)
+    desk.know("a")
     text = await shown(desk, WRITE, file_path="a", content="new\n")
     assert text.startswith("The whole file is replaced. a is ")
     assert text.endswith("\n@@ -0,0 +1,1 @@\n+new")
 
 
-async def test_a_preview_that_cannot_be_made_says_why(desk: Desk) -> None:
-    assert await shown(desk, WRITE, file_path="~bob/x", content="") == (
-        "(it could not be shown beforehand: ~bob/x cannot be opened: it is in another user's home directory.)"
-    )
+async def test_a_preview_of_what_cannot_succeed_says_why(desk: Desk) -> None:
+    desk.put("a.txt", "one")
+    for path, why in (
+        ("~bob/x", "~bob/x cannot be opened: it is in another user's home directory."),
+        ("a.txt", "a.txt exists and was not read in this task; Read it first, then change it."),
+    ):
+        with pytest.raises(ToolError) as raised:
+            await shown(desk, WRITE, file_path=path, content="")
+        assert str(raised.value) == why
 
 
 def test_its_names_and_its_effect() -> None:

@@ -1,14 +1,13 @@
 """Fetching: connections go only where it was judged, and no server can make a page endless."""
 
 import asyncio
-import os
 from collections.abc import AsyncGenerator
 from ipaddress import ip_address
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gencode.core.errors import Denied, ToolError
@@ -282,7 +281,6 @@ ADDRESSES = st.sampled_from(
 ANSWERS = st.lists(st.lists(ADDRESSES, max_size=2), min_size=1, max_size=3)
 
 
-@settings(max_examples=int(os.environ.get("GEN_EXAMPLES", "40")), deadline=None)
 @given(st.lists(LOCATIONS, max_size=7), st.lists(ANSWERS, min_size=3, max_size=3))
 def test_no_chain_of_redirects_and_no_name_server_leads_to_a_private_address(
     locations: list[str], answers: list[list[list[str]]]

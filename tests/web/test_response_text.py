@@ -1,15 +1,12 @@
 """The bytes of a page as text: what it is, and which characters it holds."""
 
 import codecs
-import os
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gencode.web.response_text import decoded, media_type, shape_of
-
-EXAMPLES = int(os.environ.get("GEN_EXAMPLES", "100"))
 
 
 @pytest.mark.parametrize(
@@ -94,7 +91,6 @@ def test_an_encoding_no_page_is_written_in_does_not_count(label: str) -> None:
     assert decoded(body, f"text/html; charset={label}", "html") == body.decode()
 
 
-@settings(max_examples=EXAMPLES, deadline=None)
 @given(st.binary(max_size=300), st.text(max_size=60), st.booleans())
 def test_no_bytes_and_no_header_raise(body: bytes, content_type: str, said: bool) -> None:
     content_type = f"text/html; charset={content_type}" if said else content_type

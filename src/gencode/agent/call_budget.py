@@ -1,11 +1,10 @@
-"""The budget of model calls: what one may cost, the hold for it in the ledger, and what it did cost."""
+"""The budget of model calls: estimates the cost of a call, holds it in the ledger, settles the real cost."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 
 import msgspec
 from msgspec import Struct
-from msgspec.structs import replace
 
 from gencode.agent.ports import Request
 from gencode.budgets.ledger import BudgetSpent, Granted, Hold, Ledger, Shortage, Verdict, Wait
@@ -23,6 +22,7 @@ from gencode.core.messages import (
     shows_pictures,
 )
 from gencode.core.status import WaitFor
+from gencode.core.structs import replace
 from gencode.journal.change_notifier import ChangeNotifier
 
 NO_PRICE = (
@@ -31,42 +31,42 @@ NO_PRICE = (
 )
 WAITS = "waits for other calls that spend from the same budget"
 SILENT_SECONDS = 3.0
-"""For so long nobody is told that a call waits."""
+"""For so long no notice says that a call waits."""
 CLOSE_SECONDS = 2.0
-"""So often it is looked whether those that a call waits for are still alive."""
+"""The interval at which it is checked whether the holders that a call waits for are still alive."""
 
 Tell = Callable[[WaitPart], None]
-"""Tells whom it concerns what is waited for."""
+"""Publishes what a call waits for."""
 Close = Callable[[str], Awaitable[None]]
-"""Ends a task whose process has died, so that it holds nothing any more."""
+"""Ends a task whose process has died, so that its holds are released."""
 
 
 class UnknownPrice(BudgetSpent):
-    """A budget in dollars is to pay for a model whose price nobody knows."""
+    """A budget in dollars would have to pay for a model with an unknown price."""
 
     def __init__(self) -> None:
         UserMistake.__init__(self, NO_PRICE)
 
     @property
     def kind(self) -> str:
-        """Of what too little is left."""
+        """The kind of budget that is too small."""
         return "usd"
 
 
 class ReservedCall(Struct, frozen=True):
-    """A call that may be made; `reply` is how many tokens its reply has to keep to, if that is bounded."""
+    """A call that may be made; `reply` is the limit of tokens of its reply, if it has one."""
 
     hold: Hold | None = None
     reply: int | None = None
 
     @property
     def bounded(self) -> bool:
-        """Whether a budget pays for it, so that what it costs has to be known."""
+        """Whether a budget pays for it, so that its cost has to be known."""
         return self.hold is not None
 
 
 class _AccountQueue:
-    """Those who wait for one account; only the head of the line asks again."""
+    """The calls that wait for one account; only the first in the queue asks again."""
 
     __slots__ = ("head", "length")
 
@@ -76,7 +76,7 @@ class _AccountQueue:
 
 
 class CallQueue:
-    """The calls of one process that wait for a budget, for each account in the order they came."""
+    """The calls of one process that wait for a budget; first come, first served for each account."""
 
     def __init__(self, ledger: Ledger, changes: ChangeNotifier, close: Close) -> None:
         self._ledger = ledger
@@ -85,7 +85,7 @@ class CallQueue:
         self._lines: dict[str, _AccountQueue] = {}
 
     async def take(self, hold: Hold, tell: Tell) -> Granted:
-        """Take a hold, once it fits or nothing else is held; BudgetSpent when nothing is left."""
+        """Take a hold as soon as it fits or nothing else is held; BudgetSpent when nothing is left."""
         blocked = next((each for each in reversed(hold.path) if each in self._lines), "")
         while True:
             verdict = await self._tried(hold, blocked, tell)
@@ -96,7 +96,7 @@ class CallQueue:
             blocked = verdict.account
 
     async def _tried(self, hold: Hold, account: str, tell: Tell) -> Verdict:
-        """What the ledger says once it is the turn of this call; it waits while this account blocks it."""
+        """The verdict of the ledger when this call is first in the queue of an account that blocks it."""
         if not account:
             return await self._ledger.hold(hold)
         line = self._lines.setdefault(account, _AccountQueue())
@@ -128,7 +128,7 @@ class CallQueue:
 
 
 class CallBudget:
-    """Pays for the calls of one task from its own account and those above it."""
+    """Pays for the calls of one task from its own account and those of its ancestors."""
 
     def __init__(self, ledger: Ledger, calls: CallQueue, path: Sequence[str], owner: str) -> None:
         self._ledger = ledger
@@ -137,63 +137,64 @@ class CallBudget:
         self._owner = owner
 
     async def left(self) -> Amounts | None:
-        """What is left of each limited kind; None while nothing limits the task."""
+        """What is left of each limited kind; None if nothing limits the task."""
         return await self._ledger.left(self._path)
 
     async def pay(
         self, request: Request, price: Price, left: Amounts, before: Usage, tell: Tell
     ) -> ReservedCall:
-        """Hold what a call may cost, with so much left; it may have to wait. BudgetSpent when nothing is.
+        """Hold what a call may cost, with this much left; it may have to wait. BudgetSpent when nothing is
+        left.
 
-        `before` is what the calls of the task did cost.
+        `before` is the cost of earlier calls of the task.
         """
         said = reply_room(request, in_units(left), price)
         tokens, usd = at_most(request, price, said)
         if known(usd) is None and "usd" in left:
             raise UnknownPrice
         need = in_numbers(Spent(1, tokens, known(usd) or 0.0))
-        if not need["usd"] and before.usd:  # the price is wrong, so nobody knows what a call costs
+        if not need["usd"] and before.usd:  # the price is wrong, so the cost of a call is unknown
             need["usd"] = left.get("usd", 0) + 1
         hold = Hold(self._path[0], self._path, need, self._owner)
         granted = await self._calls.take(hold, tell)
         return ReservedCall(hold if granted.bounded else None, None if granted.alone else said)
 
     async def again(self, paid: ReservedCall, tell: Tell) -> None:
-        """Hold the same for a call that broke off and is made again; BudgetSpent when nothing is left."""
+        """Hold the same for a call that broke off and is repeated; BudgetSpent when nothing is left."""
         if paid.hold is not None:
             await self._calls.take(paid.hold, tell)
 
     async def release(self, paid: ReservedCall) -> None:
-        """The call was not made: it cost nothing."""
+        """Release the hold of a call that was not made and cost nothing."""
         if paid.hold is not None:
-            await self._ledger.release(paid.hold.task)
+            await self._ledger.release(paid.hold)
 
 
 SHORTEST_TOKEN = 2
-"""A token of instructions and descriptions of tools has at least so many bytes."""
+"""The fewest bytes of a token in instructions and descriptions of tools."""
 HIDDEN = 1_000
-"""So many tokens a vendor puts before a conversation at most."""
+"""The most tokens that a vendor adds before a conversation."""
 USUAL_TOKEN = 4
 USUAL_TOOL = 200
-"""So many tokens the description of a tool has."""
+"""The usual tokens of a tool's description."""
 PICTURE = 1_500
-"""So many tokens a picture takes."""
+"""The tokens of an image."""
 LARGEST_PICTURE = 5_000
 WRAPPING = 8
-"""So many tokens stand around a message."""
+"""The tokens around a message."""
 LONGEST_REPLY = 8_192
-"""So many tokens a reply is taken to have at most where no limit is named, or none is known of the model."""
+"""The assumed limit of a reply in tokens, if none is set or known for the model."""
 LONG_REPLY = 32_000
 SHARE = 8
-"""A reply may have this part of what is left: an eighth."""
+"""A reply may use this part of what is left: an eighth."""
 FREE = 5
-"""This part of what a model holds is free for its reply: a fifth, then a conversation is summed up."""
+"""This part of a model's context is free for its reply: a fifth; then a conversation is compacted."""
 
 
 def at_most(request: Request, price: Price, said: int | None = None) -> tuple[int, float | None]:
-    """The most tokens and dollars that a call can cost; None where the price is not known.
+    """The most tokens and dollars that a call can cost; None if the price is not known.
 
-    That is so for a reply that keeps to what is `said` here, or else to the limit of the request.
+    The reply has at most `said` tokens, or else the limit of the request.
     """
     heard = _heard_at_most(request)
     said = said or request.max_tokens or LONGEST_REPLY
@@ -201,7 +202,7 @@ def at_most(request: Request, price: Price, said: int | None = None) -> tuple[in
 
 
 def reply_room(request: Request, left: Budget, price: Price) -> int | None:
-    """How many tokens a reply gets that others are in flight beside; None where neither kind is bounded."""
+    """The limit of tokens of a reply while other calls are in flight; None if neither kind is limited."""
     rooms = [] if left.tokens is None else [left.tokens]
     if left.usd is not None and price.output:
         rooms.append(int(left.usd / price.output * MILLION))
@@ -211,19 +212,19 @@ def reply_room(request: Request, left: Budget, price: Price) -> int | None:
     room = min(longest, max(LONGEST_REPLY, min(rooms) // SHARE))
     if price.context is None or room <= price.context // FREE:
         return room
-    # Some servers refuse a limit that does not fit beside what the model hears.
+    # Some servers refuse a limit that does not fit into the context beside the input.
     return min(room, max(price.context - _heard_at_most(request), price.context // FREE))
 
 
 def kept_to(request: Request, paid: "ReservedCall | None") -> Request:
-    """A request whose reply costs no more than was set aside for it, where it has to."""
+    """The request with a limit on the reply that keeps to its hold, if there is one."""
     if paid is None or paid.reply is None:
         return request
     return replace(request, max_tokens=paid.reply)
 
 
 def _heard_at_most(request: Request) -> int:
-    """How many tokens a model hears at most: as its last reply says up to that, and every byte after it."""
+    """The most input tokens of a request: what the last reply reports, and one for each byte after it."""
     known, since = 0, request.messages
     for place in range(len(since) - 1, -1, -1):
         message = since[place]
@@ -240,15 +241,15 @@ def _heard_at_most(request: Request) -> int:
 
 
 def _same(asked: str, message: Message) -> bool:
-    """Whether a reply is by the model that is asked, so that it counted as this one will."""
+    """Whether a reply is by the requested model, so that its token counts are comparable."""
     answered = message.model if isinstance(message, AssistantMessage) else ""
     return bool(answered) and (answered in asked or asked.rpartition("/")[2] in answered)
 
 
 def cost(usage: Usage | None, request: Request, text: Sequence[str], *, free: bool) -> Usage:
-    """What a call did cost: as its provider says, else as far as it came by what was sent and heard.
+    """The cost of a call: as its provider reports it, or estimated from what was sent and received.
 
-    A model that is `free` and tells no usage counts no tokens.
+    A `free` model that reports no usage counts no tokens.
     """
     if usage is not None:
         return usage
@@ -258,7 +259,7 @@ def cost(usage: Usage | None, request: Request, text: Sequence[str], *, free: bo
 
 
 class TokenEstimator:
-    """Weighs one transcript that grows, each message once; `pictures` says whether any was seen in it."""
+    """Estimates the tokens of a growing transcript; `pictures` says whether a message had images."""
 
     __slots__ = ("_counted", "_said", "_tokens", "pictures")
 
@@ -267,15 +268,15 @@ class TokenEstimator:
         self.forget()
 
     def forget(self) -> None:
-        """Begin anew: the transcript has changed."""
+        """Start again: the transcript was changed."""
         self._counted = 0
         self._tokens = 0
         self._said = False
 
-    def taken(self, transcript: Sequence[Message], beside: int) -> int:
-        """How many tokens it takes: as its last reply says, and by its size what came after that.
+    def taken(self, transcript: Sequence[Message], overhead: int) -> int:
+        """The tokens of a transcript: as its last reply reports, and by size for what came after it.
 
-        `beside` are the tokens of what is told with it, where no reply says anything.
+        `overhead` are the tokens of the instructions and tools, if no reply reports anything.
         """
         if len(transcript) < self._counted:
             self.forget()
@@ -288,16 +289,16 @@ class TokenEstimator:
                 self._tokens += weight(message)
                 self.pictures = self.pictures or shows_pictures(message)
         self._counted = len(transcript)
-        return self._tokens if self._said else self._tokens + beside
+        return self._tokens if self._said else self._tokens + overhead
 
 
-def taken(transcript: Sequence[Message], beside: int) -> int:
-    """How many tokens a transcript takes that nobody has weighed before."""
-    return TokenEstimator().taken(transcript, beside)
+def taken(transcript: Sequence[Message], overhead: int) -> int:
+    """The tokens of a transcript that was not estimated before."""
+    return TokenEstimator().taken(transcript, overhead)
 
 
 def weight(message: Message) -> int:
-    """About how many tokens a message has, by its size."""
+    """The estimated tokens of a message, by its size."""
     match message:
         case ToolMessage():
             pictures = sum(len(result.images) for result in message.results) * PICTURE
@@ -320,5 +321,5 @@ def _bytes(request: Request) -> int:
 
 
 def _encoded_size(messages: Sequence[Message], pictures: Sequence[Image]) -> int:
-    """How many bytes messages have but for their pictures, which are counted by the piece."""
+    """The bytes of messages without their images, which are counted separately."""
     return len(msgspec.json.encode(messages)) - sum(len(image.base64) for image in pictures)

@@ -1,8 +1,10 @@
-"""The final answer of a run: the form it must have, and which reply counts if the last is empty or unfit."""
+"""The final answer of a run: the form it must have, and which reply it is if the last is empty or invalid."""
 
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
+
+from msgspec import json
 
 from gencode.agent.run_setup import LoopResult
 from gencode.core.errors import ToolError
@@ -10,12 +12,12 @@ from gencode.core.messages import Message, NoticeKind, SystemNotice, UserMessage
 from gencode.core.status import EndReason, Status
 from gencode.core.task import RunAnswers
 
-SAID_NO_MORE = "it said nothing more after a message came; its result is what it had answered before"
-BEFORE_THAT = "its output is what it answered before a message came; nothing after that fits the schema"
+SAID_NO_MORE = "it sent no other answer after a message; its result is the one before that"
+BEFORE_THAT = "its output is the answer before a message; no later one matches the schema"
 
 
 async def parse_answer(text: str, schema: dict[str, Any]) -> tuple[Any, ToolError | None]:
-    """A final text as the value that a schema asks for, or what is wrong with it."""
+    """The final text as the value that a schema describes, or what is wrong with it."""
     from gencode.agent.output_schema import aside, read_output
 
     try:
@@ -25,14 +27,16 @@ async def parse_answer(text: str, schema: dict[str, Any]) -> tuple[Any, ToolErro
 
 
 def problem_only(problem: ToolError) -> str:
-    """What is wrong with a result, without what its agent should do about it."""
+    """What is wrong with a result, without the advice to its agent."""
     from gencode.agent.output_schema import SchemaMismatch
 
     return problem.problem if isinstance(problem, SchemaMismatch) else str(problem)
 
 
 def with_earlier_answer(ending: LoopResult, answers: RunAnswers, *, called: bool) -> LoopResult:
-    """An end; who says nothing more after a message has still answered before, unless that announces work."""
+    """The result of a run; if the last reply is empty, it is the answer before the last message, unless that
+    only announced work.
+    """
     if ending.status is not Status.EMPTY or not answers.before:
         return ending
     from gencode.agent.unfinished_reply import announces  # its patterns are compiled when first needed
@@ -44,37 +48,31 @@ def with_earlier_answer(ending: LoopResult, answers: RunAnswers, *, called: bool
 
 
 async def last_fitting_answer(answers: RunAnswers, schema: dict[str, Any]) -> tuple[RunAnswers, Any] | None:
-    """The last answer before a message that fits: all that was answered from it on, and its value."""
-    for reply, since in answers.backwards():
+    """The last answer before a message that matches the schema: the text from it on, and its value."""
+    for reply, since in answers.newest_first():
         output, problem = await parse_answer(reply, schema)
         if problem is None:
             return RunAnswers(since), output
     return None
 
 
-BEGINNING = "Your last reply must be one JSON value that fits this JSON Schema, and nothing else around it:\n"
-NO_MORE = "From here on your replies need not be JSON any more."
+JSON_FORM = "[Your last reply must be one JSON value that fits this JSON Schema, and nothing else: {schema}]"
+TEXT_FORM = "[From here on your replies need not be JSON any more.]"
 
 Form = dict[str, Any] | None
-"""The JSON Schema of a result; None for words."""
+"""The JSON Schema of a result; None for plain text."""
 
 
 def form_notices(schema: Form, earlier: Sequence[Message] = ()) -> list[UserMessage]:
-    """What an agent is told about the form of its results, where that is not what it was told last."""
+    """The notice about the form of an agent's results, unless it is the same as the last one."""
     last = next((told for each in reversed(earlier) if (told := form_notice(each))), None)
     if schema == (last.schema if last else None):
         return []
-    text = NO_MORE if schema is None else BEGINNING + _in_lines(schema)
+    text = TEXT_FORM if schema is None else JSON_FORM.format(schema=json.encode(schema).decode())
     return [UserMessage(text, sender="system", notice=SystemNotice(NoticeKind.FORM, schema=schema))]
 
 
 def form_notice(message: Message) -> SystemNotice | None:
-    """What a message told an agent about the form of its results; None if it is about something else."""
+    """The notice of a message about the form of results; None if it is about something else."""
     notice = message.notice if isinstance(message, UserMessage) else None
     return notice if notice is not None and notice.kind is NoticeKind.FORM else None
-
-
-def _in_lines(schema: dict[str, Any]) -> str:
-    from msgspec import json
-
-    return json.format(json.encode(schema), indent=1).decode()

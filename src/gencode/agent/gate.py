@@ -6,13 +6,12 @@ from pathlib import Path
 from typing import Literal, Protocol
 
 from msgspec import Struct, field
-from msgspec.structs import replace
 
 from gencode.agent.plugin_calls import cancel_or_abandon
 from gencode.agent.toolbox import Tool, Toolbox
 from gencode.core.errors import Denied
 from gencode.core.messages import ToolCall
-from gencode.core.questions import Answer, Asker, NobodyAvailable, Question
+from gencode.core.questions import RUNS_COMMANDS, Answer, Asker, NobodyAvailable, Question
 from gencode.core.rules import (
     Action,
     DecidedBy,
@@ -27,27 +26,31 @@ from gencode.core.rules import (
     strictest,
 )
 from gencode.core.spec import Workspace
+from gencode.core.structs import replace
 from gencode.core.text import disarmed_line
+from gencode.permissions.bash.prefix_rules import prefix_rules
 from gencode.permissions.calls import (
     SPAWN_TOOLS,
     AgentKind,
     Approval,
     CallFacts,
     Source,
+    SpawnApproval,
     agent_of,
     approval_for,
     wider_words,
 )
 from gencode.permissions.chain import grant_for
 from gencode.permissions.decision import NEEDS_APPROVAL, decide, paths_of
+from gencode.permissions.explanation import lifting
 from gencode.permissions.grants import Grants
 from gencode.permissions.hidden_paths import hidden_paths
 from gencode.permissions.links import as_links_lead
 from gencode.permissions.paths import PATH_TOOLS, Resolved, decide_path, places_of, resolve, shown
 from gencode.permissions.tool_table import NAMED_TOOLS
 
-Relation = Literal["own", "kin", "foreign"]
-"""Whose a task or shell is: the caller's, its parent's or a sibling's, or somebody else's."""
+Relation = Literal["own", "related", "foreign"]
+"""The owner of a task or shell: the caller, its parent or a sibling, or another agent."""
 
 _MOST_REMEMBERED = 4_096
 WRITES = "SendMessage"
@@ -63,78 +66,79 @@ class RelatedTasks(Protocol):
     """The tasks and background commands that an agent may name in a call."""
 
     def relation(self, target: str) -> Relation:
-        """What a task or command is to the agent."""
+        """The relation of a task or command to the agent."""
         ...
 
     def own(self, target: str) -> Sequence[str]:
-        """The latest of its own, tasks or commands, whichever kind `target` is of."""
+        """Its own latest tasks or commands, of the kind that `target` is of."""
         ...
 
     def reachable(self) -> Sequence[str]:
-        """Whom beside its own it may write to if its file says so."""
+        """The other agents it may send messages to, if its file says so."""
         ...
 
-    async def meet(self, target: str) -> None:
-        """Learn of a task that is not known here; another process may have started it."""
+    async def look_up(self, target: str) -> None:
+        """Look up a task that is not known here; another process may have started it."""
         ...
 
 
 class NoRelatedTasks:
-    """Those of an agent that runs alone: every task is somebody else's."""
+    """The related tasks of an agent that runs alone: none."""
 
     def relation(self, target: str) -> Relation:
-        """Nothing is its own."""
+        """Every task is somebody else's."""
         return "foreign"
 
     def own(self, target: str) -> Sequence[str]:
-        """It has started nothing."""
+        """There are none."""
         return ()
 
     def reachable(self) -> Sequence[str]:
-        """It may write to nobody."""
+        """There are none."""
         return ()
 
-    async def meet(self, target: str) -> None:
-        """A task that is not known here is not known at all."""
+    async def look_up(self, target: str) -> None:
+        """There is no store to look in."""
 
 
 class AgentPolicies(Protocol):
     """What starting an agent means for a decision."""
 
     def agent_kind(self, name: str) -> AgentKind:
-        """Whether an agent is built in and only reads, and so may be started without a question."""
+        """Whether an agent is built in and only reads, and so may be started without approval."""
         ...
 
     def agent_mode(self, name: str) -> Mode | None:
-        """The mode of an agent's file; None where it has none and takes its parent's."""
+        """The mode in an agent's file; None if it takes its parent's."""
         ...
 
     def equivalent_call(self, call: ToolCall) -> ToolCall | None:
-        """The call that another one leads to, which is judged as well (a skill that starts an agent)."""
+        """The call that another one results in, which is decided as well (a skill that starts an agent)."""
         ...
 
 
 class NoAgents:
-    """The policies of agents where there are none to start."""
+    """The policies of agents if there are none to start."""
 
     def agent_kind(self, name: str) -> AgentKind:
         """None of them only reads."""
         return "other"
 
     def agent_mode(self, name: str) -> Mode | None:
-        """No file says one."""
+        """No file sets one."""
         return None
 
     def equivalent_call(self, call: ToolCall) -> ToolCall | None:
-        """A call is just what it says."""
+        """A call results in no other."""
         return None
 
 
 DECLINED = "The user declined this call."
 RESPECT = (
-    "Respect that: do not try to reach the same by other means. Ask what to do instead, or continue "
+    "Respect that: do not try to achieve the same by other means. Ask what to do instead, or continue "
     "without it and say so."
 )
+FOLLOW = "Follow what they wrote, and do not try to achieve the same by other means unless they ask for that."
 LONGEST_REASON = 2_000
 NESTED = (
     "A subagent can start others only if max_depth in the settings of its machine allows it, and only those "
@@ -142,27 +146,36 @@ NESTED = (
 )
 
 
+SWITCHED_OFF = "The user can enable {name} with the setting tools, as in GEN_TOOLS={name}."
+READS_ONLY = "Only reading is allowed in this mode, so tools that change something are not available."
+NO_TOOLS = Toolbox()
+
+
 class Admission(Struct, frozen=True):
-    """What came of a call at the gate; `network` when a person let this one command reach it."""
+    """The gate's decision about a call; `network` if a person gave this one command access to it."""
 
     decision: Decision
     network: bool = False
 
 
 class CallingAgent(Struct, frozen=True):
-    """Whose calls a gate decides about: its task, its name, the agents above it, the tools its file names."""
+    """The agent of a gate: its task, its name, the agents above it, the tools its file names.
+
+    `project`: its file came with the folder it works in.
+    """
 
     task: str
     name: str
     lineage: tuple[str, ...] = ()
     named: frozenset[str] = frozenset()
+    project: bool = False
 
 
 class Approvals(Struct, kw_only=True, eq=False):
-    """What a person approved and how more can be approved.
+    """What a person approved, and how more can be approved.
 
-    `once` is shared by the session: what is asked only once in it. `given` are the rules that answers gave.
-    Questions of a background agent reach nobody, unless a client has taken them on (`disturbs`).
+    `once` are the approvals that a session asks for only once. `given` are the rules that answers granted.
+    Questions of a background agent reach nobody, unless a client accepts them (`disturbs`).
     """
 
     once: set[Approval]
@@ -170,19 +183,21 @@ class Approvals(Struct, kw_only=True, eq=False):
     asker: Asker | None = None
     background: bool = False
     disturbs: bool = False
+    spawning: SpawnApproval = "session"
+    web_read_hosts: tuple[str, ...] = ()
 
     @property
     def unattended(self) -> bool:
-        """Whether the agent works in the background and its questions reach nobody."""
+        """Whether the agent is in the background and its questions reach nobody."""
         return self.background and not self.disturbs
 
     def move_to_background(self) -> None:
-        """From now on the agent works in the background."""
+        """Mark the agent as working in the background."""
         self.background = True
 
 
 class Gate(Struct, kw_only=True, eq=False):
-    """Decides about the calls of one agent. `chain` is read at every call, the root first, its own last."""
+    """Decides the calls of one agent. `chain` is read at every call, the root first, its own last."""
 
     chain: Sequence[Policy]
     toolbox: Toolbox
@@ -191,32 +206,41 @@ class Gate(Struct, kw_only=True, eq=False):
     approvals: Approvals
     agents: AgentPolicies = NoAgents()
     relatives: RelatedTasks = NoRelatedTasks()
+    registered: Toolbox = NO_TOOLS
+    """Every tool there is, for an agent that a person gives more of them by a setting."""
     _handed: dict[str, Rule] = {}
     _readable: dict[tuple[Resolved, tuple[Policy, ...]], bool] = {}
 
     @property
     def named(self) -> frozenset[str]:
-        """The tools that the agent's file names, under the names they have here."""
+        """The tools that the agent's file names, by their names here."""
         box = self.toolbox
         return frozenset(box[name].name if name in box else name for name in self.agent.named)
 
     @property
     def chain_names(self) -> tuple[str, ...]:
-        """The policies that decide here and now, the root first: whose each is, and its mode."""
+        """The policies that decide now, the root first: the owner of each, and its mode."""
         return tuple(f"{policy.owner}: {policy.mode}" for policy in self.chain)
 
+    @property
+    def grants_network(self) -> bool:
+        """Whether a person can give a command network access; one that only reads is given none."""
+        modes = {policy.mode for policy in self.chain}
+        nobody = self.approvals.unattended or self.approvals.asker is None
+        return not nobody and modes.isdisjoint((Mode.PLAN, Mode.UNATTENDED))
+
     def judge(self, call: ToolCall) -> Decision:
-        """The decision without asking anybody; the strictest, where a call leads to another one."""
+        """The decision without asking anybody; the strictest one if a call results in another."""
         decision, other = self._judged(call), self.agents.equivalent_call(call)
         return decision if other is None else strictest((decision, self._judged(other)))
 
-    async def meet(self, call: ToolCall) -> None:
-        """Learn of the task that a call speaks of before that is judged."""
+    async def look_up(self, call: ToolCall) -> None:
+        """Look up the task that a call names before the call is decided."""
         target = _target(call)
         if target is None or call.name not in self.toolbox or self.relatives.relation(target) != "foreign":
             return
         if self.toolbox[call.name].name in ABOUT_TASKS:
-            await self.relatives.meet(target)
+            await self.relatives.look_up(target)
 
     def _judged(self, call: ToolCall) -> Decision:
         tool = self.toolbox.get(call.name)
@@ -224,24 +248,28 @@ class Gate(Struct, kw_only=True, eq=False):
             return self._absent(call)
         texts = [text for text in call.input.values() if isinstance(text, str)] if self._handed else ()
         decision = decide(self._facts(call, tool), self._now(*texts))
-        if decision.action is Action.ALLOW and (why := tool.doubt()):
+        wish = network_request(call, tool)
+        if decision.action is Action.ALLOW and (why := wish or tool.doubt()):
             nobody = self.approvals.unattended or self.approvals.asker is None
             decision = needs_person(why, self.chain, nobody=nobody)
+        elif wish and decision.by is DecidedBy.NOBODY:  # a rule would not be enough
+            decision = replace(decision, why=f"{decision.why} {wish}", offers=())
         return self._with_candidates(call, decision) if decision.action is Action.DENY else decision
 
     async def admit(self, call: ToolCall, preview: str = "") -> Admission:
-        """The decision, after asking a person where it says so: only `allow` or `deny` come back."""
+        """The decision, after asking a person if needed: only `allow` or `deny` are returned."""
         decision, asker = self.judge(call), self.approvals.asker
         if decision.action is not Action.ASK or asker is None:
             return Admission(decision)
         wanted, other = call, self.agents.equivalent_call(call)
         if other is not None and self._judged(call).action is Action.ALLOW:
-            call = other  # that is what a person has to know
+            call = other  # the person has to see this call
         facts = self._facts(call, self.toolbox[call.name])
-        if facts.widens is not None and decision.grants is None:  # a rule asks, and says nothing of the mode
+        if facts.widens is not None and decision.grants is None:  # a rule asks, without a mode
             why = f"{decision.why} Also, {wider_words(facts)}."
             decision = replace(decision, why=why, grants=facts.widens)
         rules = decision.lasting
+        prefixes = prefix_rules(rules)
         question = Question(
             task=self.agent.task,
             agent=self.agent.name,
@@ -250,6 +278,7 @@ class Gate(Struct, kw_only=True, eq=False):
             path=self.agent.lineage,
             preview=preview,
             rules=tuple(rule.spelled for rule in rules),
+            prefixes=tuple(rule.spelled for rule in prefixes),
             cwd=str(self.workspace.cwd),
         )
         try:
@@ -263,7 +292,7 @@ class Gate(Struct, kw_only=True, eq=False):
             return Admission(self.judge(wanted))
         if not answer.allow:
             return Admission(_declined(decision, answer))
-        for rule in rules:
+        for rule in prefixes if answer.prefix else rules:
             self.approvals.given.add(replace(rule, origin=_ANSWER), answer.reach)
         approved = (approval_for(facts), approval_for(replace(facts, widens=None)))
         self.approvals.once.update(each for each in approved if each)
@@ -276,10 +305,10 @@ class Gate(Struct, kw_only=True, eq=False):
             removes="",
             by=DecidedBy.USER,
         )
-        return Admission(allowed, answer.network)
+        return Admission(allowed, answer.network or bool(network_request(call, self.toolbox[call.name])))
 
     async def _answered(self, asker: Asker, question: Question, wanted: ToolCall) -> Answer | None:
-        """What a person says; None when an answer to somebody else has come to allow this call as well."""
+        """The answer of a person; None if the answer to another question now allows this call as well."""
         given: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
         def judge_anew() -> None:
@@ -297,17 +326,17 @@ class Gate(Struct, kw_only=True, eq=False):
             await cancel_or_abandon(asking, f"the asker {type(asker).__name__}")
 
     def places(self, call: ToolCall) -> frozenset[str]:
-        """Where the paths of a call lead at this moment, every link followed."""
+        """Where the paths of a call lead at this moment, with every link resolved."""
         if call.name not in self.toolbox or self.toolbox[call.name].name not in PATH_TOOLS:
             return frozenset()
         facts = self._facts(call, self.toolbox[call.name])
         return frozenset(path.real for path in paths_of(facts) if not path.refusal)
 
     def place(self, call: ToolCall, path_text: str, said_yes: frozenset[str]) -> Resolved:
-        """A path of an admitted call, judged now; `said_yes` are the places a person agreed to."""
+        """A path of an admitted call, resolved now; `said_yes` are the places that a person approved."""
         tool = self.toolbox[call.name]
         name = tool.name
-        if name not in PATH_TOOLS:  # a tool from outside is judged as what it does
+        if name not in PATH_TOOLS:  # a tool from outside is decided by what it does
             name = "Read" if tool.effect == "read" else "Write"
         if self.workspace.copied is not None:
             from gencode.workspaces.transfer.path_translation import path_in_copy
@@ -324,9 +353,9 @@ class Gate(Struct, kw_only=True, eq=False):
         return resolved
 
     def may_read(self, path_text: str) -> bool:
-        """Whether this one file may be looked into without asking: no rule for Read or Grep is against it.
+        """Whether this file may be read without approval: no rule for Read or Grep is against it.
 
-        The disk is looked at anew each time.
+        The disk is read each time.
         """
         resolved = resolve(path_text, self.workspace)
         places = places_of(self.workspace)
@@ -344,17 +373,17 @@ class Gate(Struct, kw_only=True, eq=False):
         return known
 
     def closed(self) -> tuple[str, ...]:
-        """Files and folders that a deny rule for Read names by their whole names, as they are now."""
+        """Files and folders that a deny rule for Read names exactly, as they are now."""
         return hidden_paths(self._now(), places_of(self.workspace))
 
     def allow_reading(self, file: Path) -> None:
-        """Let this agent read a file that GenCode wrote for it, wherever it lies."""
+        """Let this agent read a file that GenCode wrote for it, wherever that is."""
         self._handed[file.name] = Rule("Read", str(file), Action.ALLOW, _OUTPUT)
 
     def _now(self, *texts: str) -> tuple[Policy, ...]:
-        """The chain at this moment, with what a person said yes to for this agent or those above it.
+        """The chain at this moment, with the rules that a person granted to this agent or its ancestors.
 
-        Of the files that were handed out only those count that one of these texts names: there may be many.
+        Of the output files only those are included that one of these texts names: there may be many.
         """
         chain = tuple(self.chain)
         given = self.approvals.given.rules()
@@ -379,28 +408,31 @@ class Gate(Struct, kw_only=True, eq=False):
             background=self.approvals.unattended,
             answerable=self.approvals.asker is not None,
             named=self.named if tool.name in NAMED_TOOLS else frozenset(),
+            of_project=self.agent.project,
             agent_kind="" if agent is None else self.agents.agent_kind(agent),
             own=relation == "own",
-            kin=relation == "kin",
+            kin=relation == "related",
             already=self.approvals.once,
             caller=self.agent.task,
             widens=grant_for(self.chain[-1], self.agents.agent_mode(agent)) if agent and self.chain else None,
+            spawn_approval=self.approvals.spawning,
+            web_read_hosts=self.approvals.web_read_hosts,
         )
 
     def _with_candidates(self, call: ToolCall, decision: Decision) -> Decision:
-        """A refusal of somebody else's task or shell, with those that are the caller's own."""
+        """The refusal of somebody else's task or shell, with a list of the caller's own."""
         target = _target(call)
         if target is None or self.relatives.relation(target) != "foreign":
             return decision
-        own = ", ".join(self.relatives.own(target)) or "none"
-        why = f"{decision.why} Your own are: {own}."
+        own = ", ".join(self.relatives.own(target))
+        why = f"{decision.why} {f'Your own are: {own}.' if own else 'You have none.'}"
         if self.may_write and self.toolbox[call.name].name == WRITES and (kin := self.relatives.reachable()):
             why = f"{why} You can also write to: {', '.join(kin)}."
         return replace(decision, why=why)
 
     @property
     def may_write(self) -> bool:
-        """Whether the agent may write to its sender and to those beside it: its file says so."""
+        """Whether the agent may send messages to its parent and siblings, because its file says so."""
         return WRITES in self.named and WRITES in self.toolbox
 
     def _absent(self, call: ToolCall) -> Decision:
@@ -408,42 +440,62 @@ class Gate(Struct, kw_only=True, eq=False):
             why = f"{shown(call.name)} is not available now. {absence.why}"
             by = DecidedBy.NOBODY if absence.unapproved else DecidedBy.RULES
             return Decision(Action.DENY, why, remedy=Remedy.SERVER, by=by)
-        there = ", ".join(self.toolbox) or "none"
+        there = ", ".join(each.name for each in self.toolbox.schemas()) or "none"
         why = f"There is no tool {shown(call.name)} for {self.agent.name}. The tools are: {there}."
         if call.name in SPAWN_TOOLS and call.name in self.named:
             why = f"{why} {NESTED}"
+        elif call.name in self.registered and self._can_be_enabled(tool := self.registered[call.name]):
+            why = f"{why} {SWITCHED_OFF.format(name=tool.name)}"
+        if any(policy.mode is Mode.PLAN for policy in self.chain):
+            why = f"{why} {READS_ONLY}"
         return Decision(Action.DENY, why, remedy=Remedy.OTHER_AGENT)
+
+    def _can_be_enabled(self, tool: Tool) -> bool:
+        """Whether a setting would give this agent a tool that it does not have now."""
+        plans = any(policy.mode is Mode.PLAN for policy in self.chain)
+        return tool.on_request and not (plans and tool.effect == "write")
+
+
+def network_request(call: ToolCall, tool: Tool) -> str:
+    """The reason a command gives for network access, which only a person can grant, for this one call."""
+    reason = call.input.get("network") if tool.name in RUNS_COMMANDS else None
+    return "It asks for network access." if isinstance(reason, str) and reason.strip() else ""
 
 
 def needs_person(why: str, chain: Sequence[Policy], *, nobody: bool) -> Decision:
-    """A call that only a person can let through: where nobody can approve it, it is refused."""
+    """A call that only a person can allow: if nobody can approve it, it is refused."""
     if nobody or any(policy.mode is Mode.UNATTENDED for policy in chain):
         return Decision(Action.DENY, f"{NEEDS_APPROVAL}. {why}", remedy=Remedy.APPROVAL, by=DecidedBy.NOBODY)
     return Decision(Action.ASK, why, remedy=Remedy.APPROVAL)
 
 
 def _declined(asked: Decision, answer: Answer) -> Decision:
-    """The refusal of a call that somebody was asked about: a person declined it, or nobody answered."""
+    """The refusal of a call after a question: the user declined it, or nobody answered."""
     by_user = answer.by is DecidedBy.USER
     said = answer.why.strip() if by_user else ""
-    head = DECLINED + (f" Their reason: {said.rstrip('.')}." if said else "") if by_user else f"{answer.why}."
+    head = DECLINED + (f" They wrote: {said.rstrip('.')}." if said else "") if by_user else f"{answer.why}."
     return replace(asked, action=Action.DENY, why=f"{head} {asked.why}", by=answer.by, said=said)
 
 
 def refusal(decision: Decision) -> str:
-    """What the model reads about a call that was refused: who refused it, and what to do next."""
+    """What the model reads about a refused call: who refused it, and what to do next."""
     match decision.by:
         case DecidedBy.USER:
-            reason = f" Their reason: {disarmed_line(decision.said, LONGEST_REASON)}" if decision.said else ""
-            return f"{DECLINED}{reason}\n{RESPECT}"
+            if decision.said:
+                return f"{DECLINED} They wrote: {disarmed_line(decision.said, LONGEST_REASON)}\n{FOLLOW}"
+            return f"{DECLINED}\n{RESPECT}"
         case DecidedBy.NOBODY | DecidedBy.SILENCE:
-            return f"Refused: {decision.why[:1].lower()}{decision.why[1:]}"
+            way = lifting(decision) if decision.offers and decision.by is DecidedBy.NOBODY else ""
+            way = f" The user can allow it with {way}." if way else ""
+            return f"Refused: {decision.why[:1].lower()}{decision.why[1:]}{way}"
+        case DecidedBy.RULES if decision.remedy not in (Remedy.OTHER_AGENT, Remedy.SERVER):
+            return f"Refused: {decision.why}"
         case DecidedBy.RULES | DecidedBy.HOOK:
             return decision.why
 
 
 def _target(call: ToolCall) -> str | None:
-    """The task or shell that a call speaks of."""
+    """The task or shell that a call names."""
     for name in _TARGET_FIELDS:
         if name in call.input:
             target = call.input[name]

@@ -19,11 +19,12 @@ from typing import Any, Literal, cast
 
 from msgspec import Struct
 
+from gencode.core.errors import UserMistake
 from gencode.core.spec import same_name
 
 HookEvent = Literal["start", "before", "after", "stop"]
 HookScope = Literal["", "main", "sent"]
-"""Whose hooks: everybody's, those of whoever leads the conversation, those of agents that were sent."""
+"""Whose hooks these are: everybody's, those of the agent that leads a conversation, those of subagents."""
 
 SECONDS = 10.0
 MOST_SECONDS = 60.0
@@ -66,7 +67,7 @@ _OUTER = re.compile(r"\^?\((?P<inner>[^()]*)\)\$?\Z")
 
 
 class Hook(Struct, frozen=True):
-    """One command. `fits` are the patterns of tools it is for; none: every tool."""
+    """One hook command. `fits` are the patterns of the tools it is for; none: every tool."""
 
     event: HookEvent
     command: str
@@ -74,24 +75,24 @@ class Hook(Struct, frozen=True):
     seconds: float = SECONDS
     seats: HookScope = ""
     broken: str = ""
-    """Why it cannot be run; it refuses what it should have judged."""
+    """Why it cannot be run; then it refuses the calls it should have checked."""
 
     def meant_for(self, names: Iterable[str]) -> bool:
-        """Whether it is for a tool that is called all of these."""
+        """Whether it is for a tool with these names."""
         return not self.fits or any(_fits(pattern, name) for pattern in self.fits for name in names)
 
 
 class HookSettings(Struct, frozen=True):
-    """What a file says about hooks, and what is wrong with it."""
+    """The hooks of a file, and what is wrong with them."""
 
     hooks: tuple[Hook, ...] = ()
     findings: tuple[str, ...] = ()
     lost: tuple[str, ...] = ()
-    """Those of the findings that say a hook is not run."""
+    """The findings that say a hook is not run."""
 
 
 def parse_hooks(raw: object, *, of_agent: bool) -> HookSettings:
-    """The hooks of an agent's file, which are all that agent's, or of the settings."""
+    """The hooks of an agent's file, which are all for that agent, or of the settings."""
     reading = _HookParser(of_agent)
     if isinstance(raw, Mapping):
         for name, groups in cast("Mapping[object, Any]", raw).items():
@@ -100,6 +101,12 @@ def parse_hooks(raw: object, *, of_agent: bool) -> HookSettings:
         reading.lose(GUARD, "hooks must name events such as PreToolUse; they have no effect")
     hooks = tuple(dict.fromkeys(reading.hooks))
     return HookSettings(hooks, tuple(reading.findings[:MOST_FINDINGS]), tuple(reading.lost[:MOST_FINDINGS]))
+
+
+def check_hooks(raw: object) -> None:
+    """UserMistake for settings with a hook that would not be run: its author relies on it."""
+    if raw and (lost := parse_hooks(raw, of_agent=False).lost):
+        raise UserMistake(f"The setting hooks: {lost[0]}.")
 
 
 class _HookParser:
@@ -113,7 +120,7 @@ class _HookParser:
         self.findings.append(text)
 
     def lose(self, name: str, text: str, fits: tuple[str, ...] = ()) -> None:
-        """A hook that is not run. One before a call refuses instead."""
+        """Drop a hook that cannot be run. A hook before a call refuses it instead."""
         self.say(text)
         self.lost.append(text)
         if name == GUARD:
@@ -127,7 +134,7 @@ class _HookParser:
                 self.say(f"the hook {shown} has no effect: it is not run here")
                 return
             meant = GUARD if _like_a_guard(same_name(name)) else ""
-            said = f"the hook {shown} has no effect: it is no event; there are {', '.join(EVENTS)}"
+            said = f"the hook {shown} has no effect: there is no such event; use one of {', '.join(EVENTS)}"
             self.lose(meant, said)
             return
         event, seats = EVENTS[known]
@@ -177,11 +184,11 @@ class _HookParser:
             self.say(f"the timeout of a hook of {name} is no number of seconds above 0; it is {SECONDS:g}")
             return SECONDS
         if seconds > MOST_SECONDS:
-            self.say(f"the timeout of a hook of {name} is cut to {MOST_SECONDS:g} seconds")
+            self.say(f"the timeout of a hook of {name} is limited to {MOST_SECONDS:g} seconds")
         return min(seconds, MOST_SECONDS)
 
     def _patterns(self, name: str, matcher: Any) -> tuple[str, ...]:
-        """The names in a matcher; none when it fits everything."""
+        """The names in a matcher; none if it matches everything."""
         text = matcher.strip() if isinstance(matcher, str) else "" if matcher is None else repr(matcher)
         outer = _OUTER.match(text)
         text = outer["inner"] if outer else text.removeprefix("^").removesuffix("$")
@@ -198,7 +205,7 @@ class _HookParser:
 
 
 def _like_a_guard(name: str) -> bool:
-    """Whether a name that is no event was meant for one before a call."""
+    """Whether a name that is no event was probably meant to be one before a call."""
     return (
         name.startswith("pre")
         or "before" in name
@@ -207,7 +214,7 @@ def _like_a_guard(name: str) -> bool:
 
 
 def _fits(pattern: str, name: str) -> bool:
-    """Whether a name is what a pattern says: `*` and `.*` are anything, `.` is any one character."""
+    """Whether a name matches a pattern: `*` and `.*` are anything, `.` is any one character."""
     pieces = re.split(r"\.?\*", pattern)
     spelled = ".*".join(re.escape(piece).replace(r"\.", ".") for piece in pieces)
     return re.fullmatch(spelled, name.casefold(), re.DOTALL) is not None

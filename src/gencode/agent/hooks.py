@@ -1,10 +1,10 @@
 """Runs hooks: the commands that settings or an agent's file attach to tool calls, starts and ends.
 
-They are told what happens as JSON on their input, run as commands of Bash are (enclosed by whoever runs
-them, without keys, ended with all they started), and may refuse a call: with exit code 2 or with the answer
-`{"decision": "block", "reason": "…"}`. Nothing they say allows anything. A hook before a call that does not
-come to an end of its own has not agreed, so that call is refused as well. Only files that count have hooks:
-the user's own, and those of a project that is trusted.
+They get the event as JSON on their input, run as commands of Bash do (in the sandbox, without keys, ended
+with everything they started), and may refuse a call: with exit code 2 or with the answer `{"decision":
+"block", "reason": "…"}`. Nothing they answer allows anything. A hook before a call that does not end by
+itself has not agreed, so that call is refused as well. Only the user's own files and those of a trusted
+project have hooks.
 """
 
 import asyncio
@@ -29,14 +29,15 @@ LONGEST_SAID = 2_000
 MOST_GIVEN = 4 * 1024 * 1024
 MOST_WARNINGS = 20
 MOST_KEPT = 3
-"""So often an agent that is done is sent back to work."""
+"""How often an agent that is done is sent back to work."""
 _REFUSED = 2
 _NOT_RUN = (126, 127)
-"""What a shell ends with when there is no such command, or it cannot be run."""
+"""The exit codes of a shell for a command that does not exist or cannot be run."""
 _KILLED = 128
-"""From here on a shell says that a signal ended the command."""
+"""From this exit code on a signal ended the command."""
 _ALSO_CALLED = {"Task": "Agent"}
-_FROM_FILE = 'exec "$0" --noprofile --norc -c "$1" < "$2"'
+_FROM_FILE = 'exec < "$2" || exit 126; exec "$0" --noprofile --norc -c "$1"'
+"""A hook that cannot read its input was not run."""
 _NAMES: dict[HookEvent, tuple[str, str]] = {
     "start": ("SessionStart", "SubagentStart"),
     "before": ("PreToolUse", "PreToolUse"),
@@ -45,11 +46,11 @@ _NAMES: dict[HookEvent, tuple[str, str]] = {
 }
 
 Run = Callable[["Command"], Awaitable["CommandOutcome"]]
-"""Runs a command to its end; a wait that is cancelled ends it first."""
+"""Runs a command to its end; if the wait is cancelled, the command is ended first."""
 
 
 class HookContext(Struct, frozen=True, eq=False):
-    """Whose hooks they are. `main`: the agent leads the conversation."""
+    """The agent of some hooks. `main`: it leads the conversation."""
 
     task: str
     agent: str
@@ -59,21 +60,21 @@ class HookContext(Struct, frozen=True, eq=False):
 
 
 class HookResult(Struct, frozen=True):
-    """What hooks said: why something must not be, and what the agent should read."""
+    """The result of hooks: why something is refused, and what the agent should read."""
 
     blocked: str | None = None
     note: str = ""
 
 
 def hooks_for(around: HookContext, run: Run, hooks: Iterable[Hook]) -> "Hooks | None":
-    """The hooks of one agent at its place; None when there are none, which then costs nothing."""
+    """The hooks of one agent; None if there are none, which then costs nothing."""
     seats = ("", "main" if around.main else "sent")
     own = tuple(hook for hook in hooks if hook.seats in seats)
     return Hooks(around, run, own) if own else None
 
 
 class Hooks:
-    """The hooks of one task. `warnings` is what went wrong with them, for its receipt."""
+    """The hooks of one task. `warnings` are their problems, for its receipt."""
 
     def __init__(self, around: HookContext, run: Run, hooks: Sequence[Hook]) -> None:
         self._around = around
@@ -83,12 +84,12 @@ class Hooks:
         self.warnings: list[str] = []
 
     async def before(self, call: ToolCall) -> str | None:
-        """Why a call must not be made; None when nobody objects. It has been judged and allowed already."""
+        """Why a call must not be made; None if no hook refuses it. The gate has allowed it already."""
         hooks = self._meant("before", call.name)
         return (await self._ask(hooks, "before", self._of(call))).blocked if hooks else None
 
     async def after(self, call: ToolCall, result: ToolResult) -> str:
-        """What the agent should read behind the result of a call; empty when there is nothing."""
+        """What the agent should read after the result of a call; may be empty."""
         hooks = self._meant("after", call.name)
         if not hooks:
             return ""
@@ -97,19 +98,19 @@ class Hooks:
         return "\n".join(text for text in (said.blocked, said.note) if text)
 
     async def started(self) -> HookResult:
-        """Why an agent must not begin, or what it should read first."""
+        """Why an agent must not begin, or a note that it reads first."""
         hooks = self._meant("start")
         return await self._ask(hooks, "start", {}) if hooks else HookResult()
 
     async def stopping(self, text: str = "") -> str | None:
-        """Why an agent that is done should go on; None when it may end. `text` is what it would end with."""
+        """Why an agent that is done should continue; None if it may end. `text` is its answer."""
         hooks = self._meant("stop")
         if not hooks:
             return None
         given = {"stop_hook_active": self._kept > 0, "last_assistant_message": text}
         said = await self._ask(hooks, "stop", given)
         if said.blocked is not None and self._kept >= MOST_KEPT:
-            self._warn(f"a hook would not let it end after {MOST_KEPT} times, so it ended all the same")
+            self._warn(f"a hook did not let it finish {MOST_KEPT} times; then it finished nevertheless")
             return None
         self._kept += said.blocked is not None
         return said.blocked
@@ -122,7 +123,7 @@ class Hooks:
         return [hook for hook in found if hook.meant_for(names)]
 
     def _names(self, tool: str) -> tuple[str, ...]:
-        """Everything a tool is called, so that no spelling gets around a hook."""
+        """All names of a tool, so that no spelling gets around a hook."""
         box = self._around.toolbox
         if tool not in box:
             return (tool,)
@@ -136,10 +137,10 @@ class Hooks:
         return {"tool_name": name, "tool_input": call.input, "tool_use_id": call.id}
 
     async def _ask(self, hooks: Sequence[Hook], event: HookEvent, more: Mapping[str, Any]) -> HookResult:
-        """Run hooks side by side; the first objection in their order counts, the notes of all do."""
+        """Run hooks side by side; the first refusal in their order wins, the notes of all are kept."""
         given = self._given(event, more)
         if len(given) > MOST_GIVEN:
-            why = f"it is larger than the {MOST_GIVEN:,} bytes that its hooks can be shown"
+            why = f"the call is larger than {MOST_GIVEN:,} bytes"
             return self._trouble(event, hooks[0], why)
         async with asyncio.TaskGroup() as group:
             running = [group.create_task(self._one(hook, event, given)) for hook in hooks]
@@ -170,7 +171,7 @@ class Hooks:
         if ended.exit_code:
             said = one_line(_shown(ended.errors.text() or ended.output.text()), 200)
             why = f": {said}" if said else ""
-            self._warn(f"{_called(hook)} failed with exit code {ended.exit_code} and was passed over{why}")
+            self._warn(f"{_called(hook)} failed with exit code {ended.exit_code} and was ignored{why}")
             return HookResult()
         return self._answer(event, hook, ended.output.text().strip())
 
@@ -179,7 +180,7 @@ class Hooks:
 
         bash = find_bash()
         if bash is None:
-            raise ToolError("There is no bash on this machine, so no hook can be run.")
+            raise ToolError("Hooks need bash, which is not installed on this machine.")
         root = str(self._around.workspace.root)
         return Command(
             (bash, "--noprofile", "--norc", "-c", _FROM_FILE, bash, hook.command, file),
@@ -203,23 +204,23 @@ class Hooks:
         return json.dumps(said).encode()
 
     def _answer(self, event: HookEvent, hook: Hook, text: str) -> HookResult:
-        """What a hook that ended well says: JSON counts, anything else is its own business."""
+        """The answer of a hook that ended well: JSON is read, anything else is ignored."""
         if not text.startswith("{"):
             return HookResult()
         try:
             found = json.loads(text)
         except (ValueError, RecursionError):
-            return self._trouble(event, hook, "its answer is no JSON that could be read")
+            return self._trouble(event, hook, "its answer is not valid JSON")
         answer = cast("dict[str, Any]", found)
         special = answer.get("hookSpecificOutput")
         inner = cast("dict[str, Any]", special) if isinstance(special, dict) else {}
         if "updatedInput" in inner or "updatedInput" in answer:
-            self._warn(f"{_called(hook)} wants to change a call; that has no effect")
+            self._warn(f"{_called(hook)} wants to change a call, which is not supported")
         note = _text(inner.get("additionalContext")) or _text(answer.get("additionalContext"))
         return HookResult(_objection(answer, inner, hook), _shown(note))
 
     def _trouble(self, event: HookEvent, hook: Hook, why: str) -> HookResult:
-        """A hook that gave no answer: before a call that is a no."""
+        """The result of a hook that gave no answer: before a call that is a refusal."""
         said = f"{_called(hook)} gave no answer: {one_line(why, 300)}"
         self._warn(said)
         return HookResult(said) if event == "before" else HookResult()
@@ -230,7 +231,7 @@ class Hooks:
 
 
 def _objection(answer: Mapping[str, Any], inner: Mapping[str, Any], hook: Hook) -> str | None:
-    """Why an answer refuses; a hook that wants a person to be asked refuses, too. None: it does not."""
+    """Why an answer refuses; a hook that requires approval refuses, too. None: it does not."""
     decisions = (inner.get("permissionDecision"), answer.get("permissionDecision"), answer.get("decision"))
     reasons = (inner.get("permissionDecisionReason"), answer.get("reason"), answer.get("stopReason"))
     if any(each in ("block", "deny", "ask") for each in decisions) or answer.get("continue") is False:

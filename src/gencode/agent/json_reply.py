@@ -1,6 +1,7 @@
 """Finds and parses the JSON value in a model's reply, strictly and in bounded time.
 
-It is the whole text, or the last fenced block that is JSON, or the object or array that ends the text.
+The value is the whole text, or the last fenced block that is JSON, or the object or array at the end of the
+text.
 """
 
 import json
@@ -15,21 +16,22 @@ MOST_DEPTH = 64
 LONGEST_NUMBER = 400
 _MOST_BLOCKS = 50
 _SMALLEST, _LARGEST = -(2**63), 2**64 - 1
-"""What the journal can hold."""
+"""The integers that the journal can store."""
 
 _FENCE = re.compile(r"^[ \t]*(?P<marks>`{3,}|~{3,})(?P<info>[^`\n]*)$", re.MULTILINE)
 _LOOKS = ("{", "[")
 _AFTER = "`~. \t\r\n"
-"""What may follow an object or array that ends the text: a fence in the same line, the end of a sentence."""
+"""What may follow an object or array at the end of a text: a fence in the same line, the end of a sentence.
+"""
 _PAIRS = {"}": "{", "]": "["}
 
 
 class InvalidJson(ValueError):
-    """The text holds no JSON, or JSON that nobody could read in one way; a sentence says which."""
+    """The text has no JSON, or ambiguous JSON; the message says which."""
 
 
 def the_json_in(text: str) -> Any:
-    """The value the text holds, or Refused."""
+    """The JSON value in the text; InvalidJson without one."""
     if len(text) > MOST_TEXT:
         raise InvalidJson(f"The reply has {len(text):,} characters; a result may have {MOST_TEXT:,}.")
     text = text.strip()
@@ -46,7 +48,7 @@ def the_json_in(text: str) -> Any:
 
 
 def strictly(text: str) -> Any:
-    """JSON as the standard has it: Refused for what it leaves open, JSONDecodeError for what it is not."""
+    """Standard JSON: InvalidJson for what the standard leaves open, JSONDecodeError for invalid text."""
     try:
         value = json.loads(
             text,
@@ -62,14 +64,12 @@ def strictly(text: str) -> Any:
 
 
 def unfit(value: object) -> str:
-    """Why a single value cannot be kept as JSON, or nothing."""
+    """Why a single value cannot be stored as JSON, or nothing."""
     match value:
         case None | bool():
             return ""
         case str():
-            return (
-                "" if _is_whole(value) else "a text in it holds half a character (a lone \\ud800 to \\udfff)"
-            )
+            return "" if _is_whole(value) else "a text in it holds a lone surrogate (\\ud800 to \\udfff)"
         case int():
             return "" if _SMALLEST <= value <= _LARGEST else "a number in it has more than 64 bits"
         case float():
@@ -79,7 +79,7 @@ def unfit(value: object) -> str:
 
 
 def _candidates(text: str) -> Iterator[str]:
-    """What could be the value, the likeliest first: a block that looks like JSON before one that does not."""
+    """The candidates for the value, the likeliest first: blocks that look like JSON before others."""
     yield text
     blocks = deque(_fenced(text), maxlen=_MOST_BLOCKS)
     yield from (block for likely, block in reversed(blocks) if likely)
@@ -93,7 +93,7 @@ def _fenced(text: str) -> Iterator[tuple[bool, str]]:
     """The fenced blocks and whether they look like JSON; one that is never closed reaches to the end."""
     opened: re.Match[str] | None = None
     for fence in _FENCE.finditer(text):
-        if opened is None or _is_json(fence):  # that never closes a block
+        if opened is None or _is_json(fence):  # which never closes a block
             opened = fence
         elif fence["marks"].startswith(opened["marks"]) and not fence["info"].strip():
             yield _block(opened, text[opened.end() : fence.start()])
@@ -112,7 +112,7 @@ def _is_json(fence: re.Match[str]) -> bool:
 
 
 def _ending(text: str) -> int:
-    """Where the object or array begins that the text ends with, or -1; read backwards, in one go."""
+    """Where the object or array at the end of the text begins, or -1; read backwards, in one pass."""
     inside: list[str] = []
     at = len(text) - 1
     while at >= 0:
@@ -133,7 +133,7 @@ def _ending(text: str) -> int:
 
 
 def _string_begins(text: str, end: int) -> int:
-    """Where the string begins that ends at `end`: at a quote with an even number of backslashes before it."""
+    """Where the string that ends at `end` begins: at a quote with an even number of backslashes before it."""
     at = end
     while (at := text.rfind('"', 0, at)) > 0:
         before = at
@@ -156,9 +156,7 @@ def _measure(value: Any) -> None:
         if isinstance(each, dict):
             members = cast("dict[str, Any]", each)
             if not all(map(_is_whole, members)):
-                raise InvalidJson(
-                    "A name in the JSON value holds half a character (a lone \\ud800 to \\udfff)."
-                )
+                raise InvalidJson("A name in the JSON value holds a lone surrogate (\\ud800 to \\udfff).")
             waiting += ((member, depth + 1) for member in members.values())
         elif isinstance(each, list):
             waiting += ((member, depth + 1) for member in cast("list[Any]", each))
@@ -205,5 +203,5 @@ def _not_json(error: json.JSONDecodeError) -> str:
 
 
 def _shown(text: str) -> str:
-    """A short text, quoted, without half characters."""
+    """A short text, quoted, without lone surrogates."""
     return json.dumps(text[:80]) if not _is_whole(text[:80]) else json.dumps(text[:80], ensure_ascii=False)

@@ -1,4 +1,4 @@
-"""The outbox and the scheduled jobs of one open GenCode; both are loaded when first used."""
+"""The outbox and the scheduled jobs of an open GenCode; both are loaded when first used."""
 
 from functools import cached_property
 from pathlib import Path
@@ -22,7 +22,7 @@ HERE = "cli"
 
 
 class PassingEvents(Protocol):
-    """Who shows passing facts: the bus."""
+    """Publishes passing events: the bus."""
 
     @property
     def heard(self) -> bool:
@@ -30,12 +30,12 @@ class PassingEvents(Protocol):
         ...
 
     def tell(self, task: str, fact: PassingFact) -> None:
-        """Hand on a passing fact."""
+        """Publish a passing event."""
         ...
 
 
 class MessagingContext(Struct, frozen=True):
-    """What a secretary has to know: folders, what may be done there now, who is known, and what is open."""
+    """What messages and scheduled jobs depend on: folders, the policy, known agents, open tasks."""
 
     home: Path
     cwd: Path
@@ -47,19 +47,19 @@ class MessagingContext(Struct, frozen=True):
 
 
 class Messaging:
-    """The outbox and the calendar of one open GenCode."""
+    """The outbox and the scheduled jobs of one open GenCode."""
 
     def __init__(self, store: "Store", screens: PassingEvents, around: MessagingContext) -> None:
         self._store = store
         self._screens = screens
         self._around = around
         self._origins: dict[str, Address] = {}
-        if around.channels:  # a mistake in them is told at once
+        if around.channels:  # a mistake in them is reported
             self.outbox.check(Address(HERE, ""))
 
     @cached_property
     def outbox(self) -> "Outbox":
-        """Messages that leave conversations."""
+        """The messages that leave conversations."""
         from gencode.channels.outbox import Outbox, own_channels
 
         around = self._around
@@ -67,7 +67,7 @@ class Messaging:
 
     @cached_property
     def calendar(self) -> "JobCalendar":
-        """What is planned for this folder."""
+        """The scheduled jobs of this folder."""
         from gencode.schedule.scheduled_jobs import JobCalendar, JobContext
 
         around = self._around
@@ -81,15 +81,15 @@ class Messaging:
         return JobCalendar(self._store.schedule, site)
 
     def comes_from(self, task: str, origin: Address) -> None:
-        """Note through which channel the person of a conversation speaks."""
+        """Record the channel of the person of a conversation."""
         self._origins[task] = origin
 
     def origin(self, task: str) -> Address:
-        """Where the person of a conversation is."""
+        """The address of the person of a conversation."""
         return self._origins.get(task) or Address(HERE, task)
 
     def _show(self, task: str, line: str) -> bool:
-        """Show a line in a conversation; False when nobody here would see it."""
+        """Show a line in a conversation; False if nobody here would see it."""
         if not self._around.is_open(task) or not self._screens.heard:
             return False
         self._screens.tell(task, ProgressMade(line, note=True))

@@ -5,28 +5,28 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from gencode.agent.ports import Provider, Request
 from gencode.core.errors import ProviderError, UnknownName, UserMistake
 from gencode.core.messages import Part
 from gencode.core.spec import AgentSpec, Effort
+from gencode.core.structs import replace
 
 TIERS = ("fast", "balanced", "powerful")
 OFFLINE = "offline-search"
 OWN = "own"
-"""What a provider that a program brought along is asked for as."""
+"""The name of a provider that the embedding program supplies."""
 _TEXT_ONLY = (OFFLINE, "deepseek/", "local/")
 ALIASES = {"haiku": "fast", "sonnet": "balanced", "opus": "powerful"}
 
 MakeProvider = Callable[[str], Provider]
-"""Makes the provider for what stands behind `PROVIDER/` or `scripted:` in a model's name."""
+"""Makes the provider for what follows `PROVIDER/` or `scripted:` in a model's name."""
 _elsewhere: ContextVar[bool] = ContextVar("elsewhere", default=False)
 
 
 @contextmanager
 def elsewhere(*, far: bool) -> Generator[None]:
-    """Within it, if it is `far`, models count that cannot be asked from here: a worker will ask them."""
+    """Within it, if `far`, models count that cannot be called from here: a worker will call them."""
     token = _elsewhere.set(far or _elsewhere.get())
     try:
         yield
@@ -35,19 +35,19 @@ def elsewhere(*, far: bool) -> Generator[None]:
 
 
 class Absent:
-    """Stands for a model that another machine may ask, and this one cannot."""
+    """Stands for a model that only another machine can call."""
 
     def __init__(self, why: str) -> None:
         self._why = why
 
     async def stream(self, request: Request) -> AsyncGenerator[Part, None]:
-        """It has nothing to say."""
-        raise ProviderError(f"{request.model} cannot be asked from here: {self._why}")
+        """It cannot be called."""
+        raise ProviderError(f"{request.model} cannot be called from here: {self._why}")
         yield
 
 
 class Model(Struct, frozen=True, gc=False):
-    """A model that can answer: the name that was asked for, the name it has, who speaks for it."""
+    """A model that can answer: the name that was asked for, the resolved name, and its provider."""
 
     asked: str
     name: str
@@ -57,66 +57,81 @@ class Model(Struct, frozen=True, gc=False):
     why: str = ""
     effort: Effort | None = None
     temperature: float | None = None
+    max_tokens: int | None = None
+    """How many tokens a reply has at most; None is the provider's own limit."""
     mark: str = ""
-    """Tells it apart from others of the same name: a program's own has only that of its class."""
+    """Tells it apart from others of the same name: a program's own has only the name of its class."""
 
     @property
     def whose(self) -> str:
-        """Who answers under its name: what sets it apart, or else the address it is asked at."""
+        """Identifies the provider for the cache: its mark, or else its address."""
         return self.mark or getattr(self.provider, "address", "")
 
     @property
     def lasting(self) -> str:
-        """The name under which another process, or a later one, gets this very model."""
+        """The name by which another or a later process resolves the same model."""
         return "offline" if self.name == OFFLINE else self.name
 
     @property
     def absent(self) -> bool:
-        """Whether it can be asked from another machine only."""
+        """Whether only another machine can call it."""
         return isinstance(self.provider, Absent)
 
     @property
     def sees(self) -> bool:
-        """Whether it may be shown pictures; False where it is known to take text only."""
+        """Whether it accepts images; False only if it is known to accept text only."""
         return sees(self.name)
 
     def for_agent(self, spec: AgentSpec) -> "Model":
-        """This model, asked as an agent's file says; what it does not say stays as its sender has it."""
-        if spec.effort is None and spec.temperature is None:
-            return self
-        warmth = self.temperature if spec.temperature is None else spec.temperature
-        return replace(self, effort=spec.effort or self.effort, temperature=warmth)
+        """This model with the settings of an agent's file; for others the parent's settings stay."""
+        return replace(
+            self,
+            effort=spec.effort or self.effort,
+            temperature=self.temperature if spec.temperature is None else spec.temperature,
+            max_tokens=spec.max_tokens or self.max_tokens,
+        )
 
 
 def sees(model: str) -> bool:
-    """Whether the model of this name may be shown pictures; False where it is known to take text only."""
+    """Whether a model accepts images; False only if it is known to accept text only."""
     return not model.startswith(_TEXT_ONLY)
 
 
 class ModelRegistry:
-    """Resolves names. `makers` are the providers there are; `tiers` come from the settings."""
+    """Resolves model names. `makers` are the known providers; `tiers` and `max_tokens` are settings."""
 
-    def __init__(self, makers: Mapping[str, MakeProvider], tiers: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        makers: Mapping[str, MakeProvider],
+        tiers: Mapping[str, str],
+        max_tokens: int | None = None,
+    ) -> None:
         self._makers = makers
         self._tiers = tiers
+        self._max_tokens = max_tokens
         self._made: dict[str, Provider] = {}
 
     def names(self) -> list[str]:
-        """Every name that resolves without further words, for lists and for nearest-name errors."""
+        """Every complete name that can be resolved, for lists and suggestions."""
         providers = [f"{name}/MODEL" for name in self._makers if name not in ("offline", "scripted")]
         return ["inherit", *TIERS, *ALIASES, "offline", "scripted:FILE", *providers]
 
     def resolve(self, asked: str, parent: Model | None = None, *, from_file: bool = False) -> Model:
         """The model for a name. A child of a binding parent (offline, scripted) always gets its parent's.
 
-        An unknown name is an error, except in an agent's file: there it means inherit, with a warning.
+        An unknown name is an error, except in an agent's file: there it means the parent's model, with a
+        warning.
         """
         if parent is not None and parent.binding and not from_file:
             self._check_form(asked)
         if parent is not None and (parent.binding or asked in ("", "inherit")):
             return replace(parent, asked=asked or "inherit", warnings=(), why="")
+        if parent is not None and not from_file and self._unset(asked):
+            note = f"no model is set for the tier {asked!r}, so it used its parent's model {parent.name}"
+            return replace(parent, asked=asked, warnings=(note,), why="")
         try:
-            return self._known(asked, far=_elsewhere.get() and not from_file)
+            found = self._known(asked, far=_elsewhere.get() and not from_file)
+            return replace(found, max_tokens=self._max_tokens if parent is None else parent.max_tokens)
         except UserMistake as mistake:
             if parent is None or not from_file:
                 raise
@@ -124,11 +139,11 @@ class ModelRegistry:
             return replace(parent, asked=asked, warnings=(warning,), why="")
 
     def again(self, name: str) -> Model:
-        """The model that a task was seated with earlier, by the name it had then."""
+        """The model of an earlier run, by the name it had then."""
         return self.resolve("offline" if name == OFFLINE else name)
 
     def _check_form(self, asked: str) -> None:
-        """Refuse a name that no model could have; a model that is not set up is none of its business."""
+        """UserMistake for a name that no model can have; whether a model is set up is not checked."""
         maker = asked.partition("/")[0]
         named = asked.casefold() in ("", "inherit", "offline", *TIERS, *ALIASES)
         if not (named or asked.startswith("scripted:") or ("/" in asked and maker in self._makers)):
@@ -145,6 +160,11 @@ class ModelRegistry:
             )
         return self._tiers[tier]
 
+    def _unset(self, asked: str) -> bool:
+        """Whether this is a tier without a model in the settings."""
+        tier = ALIASES.get(asked.casefold(), asked.casefold())
+        return tier in TIERS and tier not in self._tiers
+
     def _known(self, asked: str, *, far: bool) -> Model:
         name = self.target(asked)
         if name.casefold() == "offline":
@@ -155,7 +175,11 @@ class ModelRegistry:
             )
         maker, slash, model = name.partition("/")
         if not slash or not model or maker in ("offline", "scripted") or maker not in self._makers:
-            raise UnknownName("model", asked, self.names())
+            from gencode.agent.model_names import model_called
+
+            meant = model_called(name)
+            known = meant != name and meant.partition("/")[0] in self._makers
+            raise UnknownName("model", asked, self.names(), meant if known else "")
         try:
             return Model(asked, name, self._provider(maker, model))
         except UserMistake as mistake:

@@ -1,9 +1,9 @@
-"""Files with output: one that follows a background task, and results too long for a transcript.
+"""Output files: one that follows a background task, and results too long for a transcript.
 
-The journal is the truth. The file of a task is written after it, one append for every commit, and can be
-written anew from it at any time. What cannot be written never stops the task. Long results lie beside the
-other outputs of their task, are its owner's alone, and are deleted with the task; an agent reads and searches
-them like any other file.
+The journal is authoritative. The file of a task is written after it, one append for every commit, and can be
+rewritten from it at any time. A complete file has the time of the task's end as its modification time. Write
+errors never stop the task. Long results are in the folder of their task's outputs, readable for the owner
+only, and deleted with the task; an agent reads and searches them like any other file.
 """
 
 import logging
@@ -15,29 +15,28 @@ from itertools import islice
 from pathlib import Path
 
 from gencode.core.events import AnyFact, Event, MessageAdded, TaskCreated, TaskEnded, TaskQueued, TaskStarted
-from gencode.core.ids import new_id
+from gencode.core.ids import moment, new_id
 from gencode.core.messages import AssistantMessage, Message, ToolMessage, UserMessage
-from gencode.core.status import Status
 from gencode.core.task import Task
 from gencode.core.text import clip
 
 log = logging.getLogger(__name__)
 
 MOST_STEPS = 2 * 1024 * 1024
-"""So many bytes of steps are written; the result comes after them in any case."""
+"""The most bytes of steps in a file; the result follows in any case."""
 LONGEST_STEP = 30_000
 LONGEST_RESULT = 1024 * 1024
 LONGEST_LINE = 200
 FIRST_START = 2
-"""The number of the fact that a task starts, which follows its birth; a later one says that it goes on."""
+"""The event number of a task's first start, after its creation; a later start is a resume."""
 
 _APPEND = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
 _UNSEEN = dict.fromkeys([*range(9), 11, 12, 13, *range(14, 32), *range(127, 160)])
-"""Control characters, which could play tricks on a terminal that shows the file."""
+"""Control characters that could manipulate a terminal showing the file."""
 
 
 class TaskOutputFile:
-    """The file of one background task. `trouble` says why it is not whole."""
+    """The file of one background task. `trouble` says why it is not complete."""
 
     __slots__ = ("_full", "path", "trouble")
 
@@ -47,7 +46,7 @@ class TaskOutputFile:
         self._full = False
 
     def add(self, task: Task, events: Sequence[Event]) -> None:
-        """Append what these facts say; it blocks for as long as one small write takes."""
+        """Append these events as text; blocks for one small write."""
         new = isinstance(events[0].fact, TaskCreated)
         try:
             handle = _opened(self.path, os.O_TRUNC if new else 0)
@@ -55,6 +54,8 @@ class TaskOutputFile:
                 size = os.fstat(handle).st_size
                 head = "" if new or size else _late_head(task)
                 _write(handle, head + self._fitting(task.id, events, size))
+                if not self.trouble:
+                    _mark_whole(handle, events[-1])
             finally:
                 os.close(handle)
         except OSError as error:
@@ -71,7 +72,7 @@ class TaskOutputFile:
 
 
 def rewrite(path: Path, events: Sequence[Event]) -> None:
-    """Write a file anew from the journal, in one move; OSError when that is not possible."""
+    """Rewrite a file from the journal, atomically; OSError if that is not possible."""
     steps, end = _told(events)
     if len(steps) > MOST_STEPS:
         steps = f"{steps[:MOST_STEPS]}\n[more steps: gen task show {events[0].task}]\n"
@@ -80,6 +81,7 @@ def rewrite(path: Path, events: Sequence[Event]) -> None:
     try:
         try:
             _write(handle, steps + end)
+            _mark_whole(handle, events[-1])
         finally:
             os.close(handle)
         draft.replace(path)
@@ -89,15 +91,23 @@ def rewrite(path: Path, events: Sequence[Event]) -> None:
 
 
 def is_whole(path: Path, task: Task) -> bool:
-    """Whether the file of a task that has ended says so in its last line."""
-    last = _last_line(task.id, task.status, task.end.at or "").encode()
+    """Whether the file of a task that has ended is complete, including the end of its last run."""
     try:
-        with path.open("rb") as file:
-            file.seek(0, os.SEEK_END)
-            file.seek(max(0, file.tell() - len(last)))
-            return file.read() == last
-    except OSError:
+        return path.lstat().st_mtime_ns == _nanoseconds(task.end.at or "")
+    except (OSError, ValueError, OverflowError):
         return False
+
+
+def _mark_whole(handle: int, last: Event) -> None:
+    """Set the file's modification time to the end that it is complete up to, if there is one."""
+    with suppress(OSError, ValueError, OverflowError):  # the time of an imported event can be anything
+        if isinstance(last.fact, TaskEnded):
+            at = _nanoseconds(last.at)
+            os.utime(handle, ns=(at, at))
+
+
+def _nanoseconds(at: str) -> int:
+    return round(moment(at).timestamp() * 1_000_000) * 1_000
 
 
 def _opened(path: Path, more: int) -> int:
@@ -116,7 +126,7 @@ def _write(handle: int, text: str) -> None:
 
 
 def _told(events: Sequence[Event]) -> tuple[str, str]:
-    """Facts as text: the steps, and the end if it is among them (whose result is not told twice)."""
+    """Events as text: the steps, and the end if it is among them (its result is not repeated)."""
     last = events[-1].fact
     if not isinstance(last, TaskEnded):
         return "".join(_step(event) for event in events), ""
@@ -125,7 +135,7 @@ def _told(events: Sequence[Event]) -> tuple[str, str]:
 
 
 def _says(fact: AnyFact, result: str) -> bool:
-    """Whether a fact is the reply that the result ends with."""
+    """Whether an event is the reply that the result ends with."""
     message = fact.message if isinstance(fact, MessageAdded) else None
     if not isinstance(message, AssistantMessage) or message.calls:
         return False
@@ -140,7 +150,7 @@ def _step(event: Event) -> str:
             word = "\nResumed" if (event.seq or 0) > FIRST_START else "Started"
             return f"{word}: {event.at}\nModel: {started.model}\n"
         case TaskQueued():
-            return f"\nWaits for its turn to go on: {event.at}\n"
+            return f"\nWaits in the queue: {event.at}\n"
         case MessageAdded(message):
             return _message(message)
         case TaskEnded() as ended:
@@ -181,7 +191,7 @@ def _title(task: str, agent: str, description: str) -> str:
 
 
 def _late_head(task: Task) -> str:
-    """The head of a file that begins in the middle of its task."""
+    """The heading of a file that begins in the middle of its task."""
     return (
         f"{_title(task.id, task.agent, task.created.description)}Folder: {task.cwd}\n"
         f"It has been in the background since here; its earlier steps: gen task show {task.id}\n"
@@ -190,19 +200,15 @@ def _late_head(task: Task) -> str:
 
 def _end(event: Event, ended: TaskEnded) -> str:
     error = f"Error: {ended.error}\n\n" if ended.error else ""
-    result = clip(ended.told.strip(), LONGEST_RESULT)
+    result = clip(ended.full_text.strip(), LONGEST_RESULT)
     said = f"{result}\n\n" if result else ""
-    return f"\n## Result\n\n{error}{said}{_last_line(event.task, ended.status, event.at)}"
-
-
-def _last_line(task: str, status: Status, at: str) -> str:
-    return f"[task {task} ended as {status} at {at}]\n"
+    return f"\n## Result\n\n{error}{said}[task {event.task} has finished ({ended.status}) at {event.at}]\n"
 
 
 LARGEST_RESULT = 10_000_000
-"""So many characters of a result are kept."""
+"""The most characters of a result that are kept."""
 LONGEST_RESULT_LINE = 2_000
-"""Longer lines are broken, because who reads or searches a file is shown only the beginning of one."""
+"""Longer lines are broken, because readers are shown only the beginning of a line."""
 LINE_PIECE = 500
 MOST_RESULTS = 1_000
 
@@ -210,7 +216,7 @@ _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def keep_result(folder: Path, text: str) -> Path:
-    """Write a result to a new file, as a whole or not at all; OSError when that cannot be done. It blocks."""
+    """Write a result to a new file, completely or not at all; OSError if that fails. It blocks."""
     folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     folder.mkdir(mode=0o700, exist_ok=True)
     name = f"result_{new_id()}.txt"
@@ -228,20 +234,20 @@ def keep_result(folder: Path, text: str) -> Path:
 
 
 def result_place(file: Path, size: int) -> str:
-    """How a transcript says where a result is that was cut."""
+    """The note in a transcript that says where the whole of a cut result is."""
     what = "all of it is" if size <= LARGEST_RESULT else f"the first {LARGEST_RESULT:,} are"
     return f"; {what} in {file} (page it with Read, search it with Grep)"
 
 
 def result_files(folder: Path) -> Iterator[Path]:
-    """The outputs of a task that its agent may read again when it goes on."""
+    """The outputs of a task that its agent may read again after a resume."""
     with suppress(OSError), os.scandir(folder) as entries:
         names = (each.name for each in entries if not each.name.startswith("."))
         yield from [folder / name for name in islice(names, MOST_RESULTS)]
 
 
 def _broken(text: str) -> str:
-    """`text` without a line that is longer than anybody is shown."""
+    """`text` with long lines broken."""
     if "\n" in text and max(map(len, text.split("\n"))) <= LONGEST_RESULT_LINE:
         return text
     return re.sub(rf"[^\n]{{{LONGEST_RESULT_LINE + 1},}}", lambda long: _pieces(long[0]), text)

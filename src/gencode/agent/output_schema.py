@@ -1,14 +1,14 @@
-"""Checks JSON Schemas when they are given, and the JSON that an agent answers with when it ends.
+"""Checks JSON Schemas, and the JSON that an agent answers with at its end.
 
-Both come from models and repositories. The schema is small, shallow and refers to nothing outside itself; its
-patterns are matched in linear time. Whether it can be compiled, and whether a value fits, is found out by a
-process of its own with limits of time and memory: a schema of ten lines can ask for more steps than there
-are, also before it has met a value, so nothing of it is compiled in this process. These calls block for as
-long as that takes; where others are not to wait, call them with `aside`.
+Both come from models and repositories. A schema is small, shallow and refers to nothing outside itself; its
+patterns are matched in linear time. A separate process with limits of time and memory compiles it and checks
+values: a schema of ten lines can need an endless number of steps, even without a value, so nothing of it is
+compiled in this process. These calls block for as long as that takes; use `aside` to run them in a thread.
 """
 
 import asyncio
 import json
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -25,10 +25,13 @@ from gencode.core.errors import ToolError, UserMistake
 MOST_SCHEMA_BYTES = 64 * 1024
 MOST_SCHEMA_VALUES = 10_000
 MOST_PATTERNS = 100
-SECONDS = 5.0
+SECONDS = 5
+"""Most processor time of one check, so that a busy machine refuses no schema."""
+PATIENCE = 60.0
+"""Seconds for which one check is waited for."""
 LONGEST_COMPLAINT = 4000
 AT_ONCE = 4
-"""So many checks go on at once, since each may take much memory."""
+"""How many checks run at once, since each may need much memory."""
 _REMEMBERED = 64
 
 _ASKING = {
@@ -78,7 +81,7 @@ _ASKING = {
     "then",
     "else",
 }
-"""Keywords that ask for something. A schema without any is an example somebody took for a schema."""
+"""Keywords that restrict a value. A schema without any is probably an example value."""
 _MISSING = "Results cannot be checked because the package jsonschema-rs is missing; pip install gencode-ai"
 
 
@@ -87,9 +90,9 @@ T = TypeVar("T")
 
 
 class SchemaMismatch(ToolError):
-    """The text of an agent is not what its schema asks for; the model reads what to repair.
+    """The answer of an agent does not match its schema; the model reads what to repair.
 
-    `problem` is what is wrong alone, for who reads how a task ended.
+    `problem` is the error alone, for readers of the task's end.
     """
 
     def __init__(self, message: str, problem: str) -> None:
@@ -98,19 +101,19 @@ class SchemaMismatch(ToolError):
 
 
 class _CheckFailed(Exception):
-    """Nothing can be checked now, and why."""
+    """The check could not be made, and why."""
 
 
 async def aside(check: Callable[[], T]) -> T:
-    """What a check gives that blocks, while everything else goes on."""
+    """The result of a blocking check, run in a thread."""
     return await asyncio.get_running_loop().run_in_executor(_threads, check)
 
 
 def check_schema(schema: object) -> dict[str, Any]:
-    """A copy of the schema; UserMistake if it is none, is too large, or refers to something outside.
+    """A copy of the schema; UserMistake if it is invalid, too large, or refers to something outside.
 
-    One that takes too much time or memory to find that out is refused as well, and one that plainly nothing
-    can fit: an agent would repair its result in vain.
+    It is also refused if the check needs too much time or memory, or if plainly no value can match: an agent
+    would repair its result in vain.
     """
     if not isinstance(schema, dict):
         raise UserMistake(f"An output schema is a JSON object such as {_EXAMPLE}; this is {_kind(schema)}.")
@@ -128,7 +131,7 @@ def check_schema(schema: object) -> dict[str, Any]:
 
 
 def read_output(text: str, schema: dict[str, Any]) -> Any:
-    """The JSON value that an agent's final text holds, if it fits a checked schema; else SchemaMismatch."""
+    """The JSON value in an agent's final text if it matches a checked schema; else SchemaMismatch."""
     try:
         value = the_json_in(text)
     except InvalidJson as refused:
@@ -166,7 +169,7 @@ def _kind(value: object) -> str:
 
 
 def _measure(schema: dict[object, object]) -> None:
-    """Look at every value before anything is made of it; what is shared or circular counts each time."""
+    """Check the size of every value before anything is made of it; shared values count each time."""
     waiting: list[tuple[object, int]] = [(schema, 1)]
     values = patterns = 0
     while waiting:
@@ -189,7 +192,7 @@ def _measure(schema: dict[object, object]) -> None:
 
 
 def _patterns(members: dict[object, object]) -> int:
-    """How many patterns stand in one object; names that JSON does not know are refused."""
+    """The number of patterns in one object; names that are not strings are refused."""
     for name in members:
         if not isinstance(name, str):
             raise UserMistake(f"This is not an output schema: its name {str(name)[:40]!r} is not a text.")
@@ -202,10 +205,10 @@ def _patterns(members: dict[object, object]) -> int:
 
 
 def _nothing_fits(schema: Any, *steps: str | int) -> str:
-    """Why no value at all fits a schema, where that is plain to see; else nothing."""
+    """Why no value at all can match a schema, where that is plain; else nothing."""
     if schema is False:
         return f"false stands at {place(list(steps))}"
-    if not isinstance(schema, dict) or "$ref" in schema:  # beside a reference older drafts read nothing
+    if not isinstance(schema, dict) or "$ref" in schema:  # older drafts ignore everything beside a reference
         return ""
     said = cast("dict[str, Any]", schema)
     if said.get("enum") == []:
@@ -227,7 +230,7 @@ def _nothing_fits(schema: Any, *steps: str | int) -> str:
 
 @lru_cache(_REMEMBERED)
 def _try(text: str) -> None:
-    """UserMistake for what cannot be compiled. What can is remembered, since many agents have the same."""
+    """UserMistake for a schema that cannot be compiled. Success is cached: many agents share a schema."""
     try:
         said, given_up = _found_out(f'{{"schema": {text}}}')
     except _CheckFailed as why:
@@ -239,7 +242,7 @@ def _try(text: str) -> None:
 
 
 def _problems(schema: dict[str, Any], value: Any) -> list[str]:
-    """What does not fit."""
+    """The differences between a value and its schema."""
     try:
         said, given_up = _found_out(json.dumps({"schema": schema, "value": value}))
     except _CheckFailed as why:
@@ -248,18 +251,19 @@ def _problems(schema: dict[str, Any], value: Any) -> list[str]:
 
 
 def _found_out(asked: str) -> tuple[list[str], str]:
-    """What another process found wrong, and why it was given up, if it was."""
+    """The problems that the checking process found, and why it was stopped, if it was."""
     found = find_spec("jsonschema_rs")
     if found is None or found.origin is None:
         raise _CheckFailed(f"{_MISSING}.")
     program = str(Path(__file__).with_name("schema_checker.py"))
-    command = [sys.executable, "-I", "-S", "-B", program, str(Path(found.origin).parents[1])]
+    packages = str(Path(found.origin).parents[1])
+    command = [sys.executable, "-I", "-S", "-B", program, packages, str(SECONDS)]
     try:
         ended = subprocess.run(
-            command, input=asked.encode(), capture_output=True, timeout=SECONDS, cwd="/", env={}, check=False
+            command, input=asked.encode(), capture_output=True, timeout=PATIENCE, cwd="/", env={}, check=False
         )
     except subprocess.TimeoutExpired as error:
-        return [*_said(error.stdout)], f"the check was ended after {SECONDS:g} seconds"
+        return [*_said(error.stdout)], f"the check was ended after {PATIENCE:g} seconds"
     except OSError as error:
         raise _CheckFailed(
             f"JSON Schemas cannot be checked now: {error.strerror}. Try again later."
@@ -267,11 +271,13 @@ def _found_out(asked: str) -> tuple[list[str], str]:
     said = list(_said(ended.stdout))
     if said[-1:] == [""]:
         return said[:-1], ""
+    if ended.returncode == -signal.SIGXCPU:
+        return said, f"the check was ended after {SECONDS} seconds"
     return said, "the check needed too much time or memory"
 
 
 def _said(output: bytes | None) -> Iterator[str]:
-    """The problems one by one, each a line; an empty one says that these are all that are told."""
+    """The problems, one in each line; an empty line says that these are all."""
     for line in (output or b"").splitlines(keepends=True):
         if line.endswith(b"\n"):
             yield str(json.loads(line))

@@ -1,6 +1,6 @@
-"""Runs code that a program brought along (a tool, a provider, an asker): it may ignore a stop, and may fail.
+"""Runs code of the embedding program (a tool, a provider, an asker): it may ignore a stop, and may fail.
 
-A call that ignores its cancellation is abandoned after a moment. What such code raises is marked as its
+A call that ignores its cancellation is abandoned after a moment. Exceptions of such code are marked as its
 failure; nothing is caught here, the mark is read where all faults are caught.
 """
 
@@ -23,14 +23,14 @@ log = logging.getLogger(__name__)
 Given = TypeVar("Given")
 
 HEED_SECONDS = 1.0
-"""So long what is stopped may take to come to its end."""
-LEFT = " It does not heed that: it may still be at work, and nobody waits for it any more."
+"""How long stopped code may take to end."""
+LEFT = " It ignores that and may still be running."
 
 
 async def run_stoppable(tool: Tool, context: ToolContext, arguments: Struct, left: list[str]) -> ToolOutput:
-    """Run a tool of which it is not known whether it heeds a stop; one that does not is noted in `left`.
+    """Run a tool that may ignore a stop; if it does, that is noted in `left`.
 
-    Who is stopped here is stopped, whatever the tool makes of it.
+    A stop of the caller takes effect whatever the tool does.
     """
     if not _waits(tool.function):
         return await tool.run(context, arguments)
@@ -41,10 +41,10 @@ async def run_stoppable(tool: Tool, context: ToolContext, arguments: Struct, lef
 async def run_detached(
     doing: Awaitable[Given], whose: str, left: list[str] | None = None, most: float | None = None
 ) -> Given:
-    """What something comes to that may not heed a stop: it is done in a task of its own.
+    """The result of code that may ignore a stop: it runs in its own asyncio task.
 
-    Who is stopped here is stopped, whatever becomes of that; what does not heed it is noted in `left`. It has
-    `most` seconds for that, where they are fewer than usual.
+    A stop of the caller takes effect whatever the code does; if it ignores the stop, that is noted in `left`.
+    It has `most` seconds to end, if that is less than usual.
     """
     work = asyncio.ensure_future(doing)
     try:
@@ -57,7 +57,7 @@ async def run_detached(
 
 
 async def stream_detached(pieces: AsyncGenerator[Given, None], whose: str) -> AsyncGenerator[Given, None]:
-    """The same for what comes in pieces: each is made when the one before it was taken, as otherwise."""
+    """The same for a stream: each piece is made when the one before it was taken."""
     there: asyncio.Queue[tuple[Given, ...]] = asyncio.Queue()
     wanted = asyncio.Semaphore(0)
     left = False
@@ -83,22 +83,22 @@ async def stream_detached(pieces: AsyncGenerator[Given, None], whose: str) -> As
 
 
 async def cancel_or_abandon(work: "asyncio.Future[Any]", whose: str, most: float | None = None) -> bool:
-    """Stop what is done in a task of its own, and wait a moment; whether it has come to its end by then."""
+    """Cancel an asyncio task and wait a moment; whether it has ended by then."""
     work.add_done_callback(_over)
     if not work.cancel():
         return True
     try:
         await asyncio.wait([work], timeout=HEED_SECONDS if most is None else min(most, HEED_SECONDS))
-    finally:  # who is stopped once more waits no longer
+    finally:  # a second stop ends the wait
         if not work.done():
-            log.warning("%s does not heed that it is stopped, and is left alone", whose)
+            log.warning("%s ignores its cancellation and is left running", whose)
     return work.done()
 
 
 def _waits(function: Callable[..., object]) -> bool:
-    """Whether a function awaits anything: one that does not cannot be stopped in the middle by anybody.
+    """Whether a function awaits anything: one that does not cannot be cancelled in the middle.
 
-    So it needs no task of its own, which would cost a tenth of what a turn costs.
+    It needs no asyncio task of its own, which would cost a tenth of a turn.
     """
     code = getattr(function, "__code__", None)
     if code is None or not code.co_flags & CO_COROUTINE:
@@ -108,11 +108,11 @@ def _waits(function: Callable[..., object]) -> bool:
 
 def _over(work: "asyncio.Future[Any]") -> None:
     if not work.cancelled():
-        work.exception()  # so that nobody is told that it was never asked for
+        work.exception()  # so that asyncio does not warn that it was never retrieved
 
 
 SHOWN = 300
-"""How many characters of somebody else's words are repeated."""
+"""How many characters of foreign error messages are repeated."""
 HIDDEN = "…"
 
 SECRETS = (
@@ -122,17 +122,17 @@ SECRETS = (
     (r"((?:key|token|secret|passw(?:or)?d|authorization)[\"']?\s*[=:]\s*[\"']?)[^\s\"',;&]+", rf"\1{HIDDEN}"),
     (r"(?=[\w+/-]*\d)(?=[\w+/-]*[a-z])[\w+/-]{16,}", HIDDEN),
 )
-"""What may be a key: its value in an address, a header or a setting, and long words with digits in them."""
+"""What may be a key: its value in an address, a header or a setting, and long words with digits."""
 
 
 class _PluginNote(str):
-    """A note of ours on an exception, in whatever words."""
+    """Our note on an exception."""
 
     __slots__ = ()
 
 
 class PluginErrors:
-    """While something is at work that a program brought along: what it raises is its failure."""
+    """Marks exceptions of code of the embedding program as its failure."""
 
     __slots__ = ("_whose",)
 
@@ -140,7 +140,7 @@ class PluginErrors:
         self._whose = whose
 
     def __enter__(self) -> None:
-        """Nothing has to be done before."""
+        """Nothing to prepare."""
 
     def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
         if isinstance(error, Exception) and not isinstance(error, GenCodeError) and not plugin_failure(error):
@@ -148,7 +148,7 @@ class PluginErrors:
 
 
 def plugin_failure(error: BaseException) -> str:
-    """Who failed and how, in words without what may be a key; empty where nobody else is to blame."""
+    """Which code failed and how, without what may be a key; empty if it was our own."""
     if isinstance(error, BaseExceptionGroup):
         several = cast("BaseExceptionGroup[BaseException]", error).exceptions
         return next((told for each in several if (told := plugin_failure(each))), "")
@@ -157,7 +157,7 @@ def plugin_failure(error: BaseException) -> str:
 
 
 def error_text(error: BaseException) -> str:
-    """The kind of an exception and what it says, on one line and without what may be a key."""
+    """The type of an exception and its message, on one line and without what may be a key."""
     text = " ".join(str(error)[: 4 * SHOWN].split())
     for secret, instead in SECRETS:
         text = re.sub(secret, instead, text, flags=re.IGNORECASE)

@@ -1,4 +1,4 @@
-"""What an agent needs from the rooms above it: a provider, subagents, an inbox, a source of agents."""
+"""The ports of an agent to the rooms above it: a provider, subagents, an inbox, a source of agents."""
 
 from collections.abc import AsyncGenerator, Sequence
 from typing import Any, Literal, Protocol
@@ -22,10 +22,11 @@ class ToolSchema(Struct, frozen=True):
 
 
 class Request(Struct, frozen=True, gc=False):
-    """Everything a model is told for one turn; a limit, temperature or effort of None is the provider's.
+    """The request for one turn; a limit, temperature or effort of None is the provider's.
 
-    One that `sums_up` asks for a summary of a conversation; who cannot write one raises a ProviderError. Who
-    asks was `sent` by an agent, which asks again when it has its result.
+    `sums_up` asks for a summary of a conversation; a provider that cannot write one raises a ProviderError.
+    `sent`: the request is from a subagent. `may_call`: whether the reply may call tools; they are sent in
+    either case, because a prompt cache holds only as long as they are the same.
     """
 
     model: str
@@ -39,10 +40,11 @@ class Request(Struct, frozen=True, gc=False):
     effort: Effort | None = None
     sums_up: bool = False
     sent: bool = False
+    may_call: bool = True
 
 
 class Provider(Protocol):
-    """Who answers."""
+    """A provider of models."""
 
     def stream(self, request: Request) -> AsyncGenerator[Part, None]:
         """Yield the parts of one reply in order, EndPart last; raise ProviderError and nothing else."""
@@ -50,7 +52,7 @@ class Provider(Protocol):
 
 
 class StartedTask(Struct, frozen=True):
-    """A task that an agent sent, as it is now."""
+    """A subagent as it is now."""
 
     task: str
     agent: str
@@ -60,100 +62,109 @@ class StartedTask(Struct, frozen=True):
 
 
 StopAction = Literal["interrupt", "keep", "stop", "tree"]
-"""Cut what it does now; stop it after a last word; stop it; stop it and everything below it."""
+"""Interrupt the current step; stop it after a last turn; stop it; stop it and all its subagents."""
 
 
 class ControlResult(Struct, frozen=True):
-    """What a verb came to: the task as it is now, all that was hit, and what goes on below the task."""
+    """The result of an action: the task as it is now, the affected tasks, and the subagents that continue."""
 
     outcome: Outcome
-    hit: tuple[StartedTask, ...] = ()
+    affected: tuple[StartedTask, ...] = ()
     left: tuple[StartedTask, ...] = ()
 
 
 class Delegate(Protocol):
-    """How a tool hands work to an agent without knowing who starts it."""
+    """Lets a tool start subagents without knowing how that is done."""
 
     async def run(self, request: TaskRequest, call: ToolCall) -> Outcome:
-        """Run the work to its end and give its outcome; UserMistake when it cannot even start.
+        """Run the task to its end and give its outcome; UserMistake if it cannot start.
 
-        Work in the background, and work that is sent there meanwhile, gives its outcome as it is then.
+        A task in the background, or moved there meanwhile, gives its outcome at that moment.
         """
         ...
 
     async def look(self, task: str, seconds: float) -> Outcome:
-        """The outcome of a task, after at most so many seconds of waiting for its end."""
+        """The outcome of a task, after waiting at most so many seconds for its end."""
         ...
 
     async def apply_action(self, task: str, verb: StopAction) -> ControlResult:
-        """Cut or stop a task in the background, and the work it waits for."""
+        """Interrupt or stop a task in the background, and the subagents it waits for."""
         ...
 
-    async def hits(self, task: str, verb: StopAction) -> Sequence[StartedTask]:
-        """What a verb would hit at this moment, the task itself first."""
+    async def affected(self, task: str, verb: StopAction) -> Sequence[StartedTask]:
+        """The tasks that an action would affect at this moment, the task itself first."""
         ...
 
     async def author(self, path: str, sha256: str) -> str:
-        """Which agent brought a file of the workspace into this state, in any process; empty if none did."""
+        """Which agent of any process brought a file of the workspace into this state; empty if none did."""
         ...
 
     async def own(self) -> Sequence[Outcome]:
-        """The tasks that this agent has sent in all its runs, oldest first."""
+        """The subagents of this agent from all its runs, oldest first."""
+        ...
+
+    async def listed(self) -> Sequence[Outcome]:
+        """The subagents of this agent's session, oldest first."""
         ...
 
     async def replay(self, task: str) -> Outcome:
-        """One of those, or the agent's own, with its transcript; UserMistake for anybody else's."""
+        """One of those, or the agent's own task, with its transcript; UserMistake for any other."""
         ...
 
     async def send(self, task: str, message: str) -> tuple[Outcome, Hearing]:
-        """Say something to a task of the same family; its outcome as it is, and when it hears that."""
+        """Send a message to a related task; its outcome at that moment, and when it reads the message."""
         ...
 
     async def ask_questions(self, inquiries: Sequence[Inquiry], call: ToolCall) -> InquiryResult:
-        """Ask whoever can answer; the agent above first, then a person, and in the end nobody."""
+        """Ask the parent first, then a person; without either nobody answers."""
         ...
 
     def sent(self) -> Sequence[StartedTask]:
-        """The tasks that were sent in this run, in the order they were launched."""
+        """The subagents that were started in this run, in order."""
         ...
 
     def agents(self) -> Sequence[tuple[str, str]]:
-        """Name and description of every agent that may be sent."""
+        """Name and description of every agent that may be started."""
         ...
 
     def result_cap(self, agent: str) -> int:
-        """How many characters of its result an agent hands to its sender's context."""
+        """How many characters of its result a subagent returns to its parent's context."""
         ...
 
 
 class Inbox(Protocol):
-    """What comes to an agent while it works: letters, and the results of its background tasks."""
+    """What comes to an agent while it runs: messages, and the results of its background tasks."""
 
     @property
     def expecting(self) -> bool:
-        """Whether anything is out, or has come and was not taken."""
+        """Whether a result is still to come, or something has come and was not taken."""
+        ...
+
+    @property
+    def only_commands_run(self) -> bool:
+        """Whether nothing has come, and only running background commands are waited for."""
         ...
 
     def take(self) -> Sequence[UserMessage]:
-        """Everything that has come since; it counts as taken once it is in the journal."""
+        """Everything that has come since the last time; it counts as delivered once it is in the journal."""
         ...
 
     async def more(self) -> bool:
-        """Wait until there is something to take; False when nothing is out any more."""
+        """Wait until there is something to take; False if nothing is still to come."""
         ...
 
-    def put(self, letter: PostedMessage) -> None:
-        """Something was said to the agent; it hears it before its next reply."""
+    def put(self, posted: PostedMessage) -> None:
+        """Add a message, which the agent reads before its next reply."""
         ...
 
 
 class AgentSource(Protocol):
-    """Where agents come from."""
+    """A source of agents."""
 
     def find(self, name: str) -> AgentSpec:
-        """An agent by name, without regard to case and separators; UnknownName offers the nearest."""
+        """An agent by name, without case and separators; UnknownName suggests the nearest."""
         ...
 
     def spawnable(self) -> Sequence[AgentSpec]:
-        """Every agent that may be sent, by name."""
+        """Every agent that may be started, by name."""
         ...

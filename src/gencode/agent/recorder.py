@@ -1,4 +1,4 @@
-"""Writes the facts of one task: durable ones are committed before anyone hears of them."""
+"""Writes the events of one task: durable ones are committed before they are published."""
 
 import time
 from collections.abc import Sequence
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 
 class Recorder:
-    """Writes the facts of one leased task and tells them to the bus.
+    """Writes the events of one leased task and publishes them on the bus.
 
-    A background task also has a file, in the folder `outputs`.
+    A background task also has an output file, in the folder `outputs`.
     """
 
     __slots__ = (
@@ -45,11 +45,11 @@ class Recorder:
         self._waiting: list[DurableFact] = []
         self.lease = lease
         self.open_calls: tuple[ToolCall, ...] = ()
-        """Calls that are written down and have no result yet."""
+        """Calls that are written and have no result yet."""
         self.answers: dict[str, ToolResult] = {}
-        """What those of them gave that have come to their end; it is written when all have."""
+        """The results of those that have finished; they are written together when all have."""
         self.remarks: dict[str, str] = {}
-        """What the model is told beside that of those that are cut."""
+        """Additions to the results of calls that are cut off, for the model."""
         self.heard = time.monotonic()
         """When the task last gave a sign of life."""
         self._parks = 0
@@ -61,41 +61,41 @@ class Recorder:
 
     @property
     def folder(self) -> Path | None:
-        """Where the outputs of the task are kept, if anywhere."""
+        """The folder of the task's outputs, if there is one."""
         return self._outputs / self.lease.task if self._outputs else None
 
     @property
     def trouble(self) -> str:
-        """Why the output file is not whole, if it is not."""
+        """Why the output file is incomplete, if it is."""
         return self._file.trouble if self._file else ""
 
     @property
     def silent(self) -> float:
-        """For how many seconds nothing was heard of the task; none while it waits for something in order."""
+        """For how many seconds the task gave no sign of life; 0 during a wait that is expected."""
         return 0.0 if self._parks else time.monotonic() - self.heard
 
     def parked(self, slot: "Slot | None" = None) -> "Parked":
-        """While the task waits for an agent, an answer or its turn: that is no silence, and needs no slot."""
+        """Wait for a subagent, an answer or a slot: the task holds no slot, and does not count as silent."""
         return Parked(self, slot)
 
     def park(self, more: int) -> None:
-        """One wait more, or one less."""
+        """Begin one more wait, or end one."""
         self._parks += more
         self.heard = time.monotonic()
 
     def defer(self, fact: DurableFact) -> None:
-        """Write this fact with the next ones; only for what nothing happens between."""
+        """Write this event together with the next ones; only if nothing may happen in between."""
         self._waiting.append(fact)
 
     async def flush(self) -> None:
-        """Write what was deferred, if anything was."""
+        """Write the deferred events, if there are any."""
         if self._waiting:
             await self.commit()
 
     async def commit(self, *facts: DurableFact, last: bool = False, quiet: bool = False) -> None:
-        """Write these facts in one transaction, then let them be heard; `last` also gives the lease back.
+        """Write these events in one transaction, then publish them; `last` also releases the lease.
 
-        Facts that are `quiet` are no sign of life.
+        `quiet` events are no sign of life.
         """
         waiting, self._waiting = self._waiting, []
         facts = (*waiting, *facts)
@@ -111,25 +111,29 @@ class Recorder:
         self.publish(events)
 
     def publish(self, events: Sequence[Event]) -> None:
-        """Let facts be heard that are in the journal; a background task's file has them by then."""
+        """Publish events that are in the journal; a background task's file is written first."""
         if self._outputs is not None and events and self.task.terms.background:
             if self._file is None:
                 self._file = TaskOutputFile(output_file(self._outputs, self.lease.task))
             self._file.add(self.task, events)
         self._bus.publish(events)
 
-    def tell(self, fact: PassingFact) -> None:
-        """Let a passing fact be heard; nothing is written."""
+    def give_sign(self) -> None:
+        """Record a sign of life."""
         self.heard = time.monotonic()
+
+    def tell(self, fact: PassingFact) -> None:
+        """Publish a passing event, which is not written."""
+        self.give_sign()
         self._bus.tell(self.lease.task, fact)
 
     async def release(self) -> None:
-        """Give the lease back."""
+        """Release the lease."""
         await self._journal.release(self.lease)
 
 
 class Parked:
-    """A wait that is in order: the slot is given back, and silence does not count."""
+    """An expected wait: the slot is released, and the task does not count as silent."""
 
     __slots__ = ("_record", "_slot")
 

@@ -1,15 +1,15 @@
-"""Which images of a transcript go with a request, and what stands in the place of the others.
+"""Selects the images of a transcript that go with a request, and describes the others.
 
-A request carries only the latest, and none for a model that takes text only. The journal keeps them all.
+A request has only the latest images, and none for a model that accepts text only. The journal keeps them all.
 """
 
 from collections.abc import Sequence
 from typing import TypeVar
 
-from msgspec.structs import replace
-
 from gencode.agent.models import sees
 from gencode.core.messages import AssistantMessage, Image, Message, ToolResult, UserMessage, shows_pictures
+from gencode.core.structs import replace
+from gencode.core.text import counted
 from gencode.files.images import MOST_PICTURES, MOST_TOGETHER
 
 EARLIER = "only the latest are shown"
@@ -19,20 +19,15 @@ Piece = TypeVar("Piece", UserMessage, ToolResult)
 
 
 def as_shown(transcript: Sequence[Message], model: str) -> Sequence[Message]:
-    """The transcript as a model of this name is told it."""
+    """The transcript as a request for this model contains it."""
     if not any(map(shows_pictures, transcript)):
         return transcript
     choice = _Choice(model)
-    return [choice.told(each) for each in reversed(transcript)][::-1]
-
-
-def counted(pictures: int) -> str:
-    """So many pictures, in words."""
-    return "1 picture" if pictures == 1 else f"{pictures} pictures"
+    return [choice.shown(each) for each in reversed(transcript)][::-1]
 
 
 class _Choice:
-    """Chooses from the latest picture to the first, and remembers how many more go with the request."""
+    """Selects images from the latest to the first, and remembers how many more fit into the request."""
 
     def __init__(self, model: str) -> None:
         self._sees = sees(model)
@@ -40,8 +35,8 @@ class _Choice:
         self._room = MOST_TOGETHER
         self._refused = 0
 
-    def told(self, message: Message) -> Message:
-        """The next message before those that were told already."""
+    def shown(self, message: Message) -> Message:
+        """The message before those that were selected already."""
         if isinstance(message, AssistantMessage):
             return message
         if isinstance(message, UserMessage):
@@ -62,12 +57,12 @@ class _Choice:
                 kept.append(image)
         if not gone:
             return piece
-        notes = [f"[{counted(count)} left out here: {why}]" for why, count in gone.items()]
+        notes = [f"[{counted(count, 'image')} left out here: {why}]" for why, count in gone.items()]
         text = "\n".join([piece.text, *reversed(notes)] if piece.text else notes[::-1])
         return replace(piece, text=text, images=tuple(reversed(kept)))
 
     def _left_out(self, image: Image) -> str:
-        """Why a picture is left out; nothing for one that is shown."""
+        """Why an image is left out; empty for one that is sent."""
         refused, self._refused = self._refused > 0, max(0, self._refused - 1)
         if not self._sees:
             return TEXT_ONLY

@@ -1,4 +1,4 @@
-"""What one run of the loop is given, and how it ended."""
+"""The setup of one run of the loop, and its result."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -24,39 +24,43 @@ if TYPE_CHECKING:
 
 
 USUAL_CONTEXT = 128_000
-"""So many tokens a model is taken to hold when nobody knows better."""
+"""The assumed context of a model in tokens, if it is not known."""
 
 
 GRACE = (
-    "You have used {turns} of {turns} turns of this task and no tool can be called any more. "
-    "Answer now with what you have found, and say what is still open."
+    "[You have used all {turns} turns of this task, and no tool can be called any more. Answer now with what "
+    "you have found, and say what is still open.]"
 )
 
 
 class RunLimits(Struct, frozen=True, gc=False):
-    """Bounds of one run; None means none."""
+    """Limits of one run; None means no limit."""
 
     turns: int | None = None
     commands: float | None = None
-    """So long it waits for its background commands when it has answered; None: as the settings say."""
+    """How long it waits for its background commands after its answer; None: as the settings say."""
 
     def reached(self, turns: int) -> bool:
         """Whether no further ordinary turn may start after this many."""
         return self.turns is not None and turns >= self.turns
 
+    def left(self, turns: int) -> int | None:
+        """How many ordinary turns may follow after this many; None without a limit."""
+        return None if self.turns is None else self.turns - turns
+
     def last_word(self) -> str:
-        """What the agent is told before its one turn without tools."""
+        """The message before the one last turn without tools."""
         return GRACE.format(turns=self.turns)
 
     def reached_words(self) -> str:
-        """Why the run ended when no further turn might start."""
+        """Why the run ended, if no further turn could start."""
         return f"the limit of {self.turns} {'turn' if self.turns == 1 else 'turns'} was reached"
 
 
 class RunSetup(Struct, frozen=True, eq=False):
     """Everything one run of the loop needs; the main agent and a subagent differ only here.
 
-    `slot` is its right to work beside others (None: always), `call_budget` pays for its calls where there are
+    `slot` is its slot in the work queue (None: it needs none), `call_budget` pays for its calls if there are
     budgets, `schema` is the form of its result. `sent`: a subagent, started by an agent and not by a person
     or a program.
     """
@@ -94,12 +98,12 @@ class RunSetup(Struct, frozen=True, eq=False):
 
     @property
     def context(self) -> int:
-        """How many tokens its model holds."""
+        """The context of its model in tokens."""
         return self.price.context or USUAL_CONTEXT
 
 
 class LoopResult(Struct, frozen=True):
-    """How a run ended, as the runtime saw it; `warnings` are about the report itself."""
+    """How a run ended; `warnings` are about the report itself."""
 
     status: Status
     reason: EndReason

@@ -1,8 +1,9 @@
-"""Checks a JSON Schema and a value against it; a program of its own, run in a limited process.
+"""Checks a JSON Schema and a value against it; run as a separate, limited process.
 
-Reads `{"schema"}` or `{"schema", "value"}` from stdin and writes one JSON text per problem and line, at the
-end an empty one. A schema alone is only compiled, which may take as long and as much as any value.
-Its only argument is the folder that holds jsonschema_rs; the rest is the standard library.
+Reads `{"schema"}` or `{"schema", "value"}` from stdin and writes one JSON text per problem and line, and at
+the end an empty line. A schema alone is only compiled, which may take as long as checking a value. Its
+arguments are the folder of jsonschema_rs (everything else is the standard library) and how many seconds of
+processor time it may take.
 """
 
 import json
@@ -17,12 +18,10 @@ from typing import Any, cast
 
 MOST_PROBLEMS = 10
 LARGEST_PATTERN = 256 * 1024
-CPU_SECONDS = 10
 MEMORY = 1 << 30
 _BOUNDS = (
-    (resource.RLIMIT_CPU, CPU_SECONDS),
-    (resource.RLIMIT_AS, MEMORY),
-    (resource.RLIMIT_CORE, 0),  # what is too large ends by an abort, and nobody wants to keep that
+    (resource.RLIMIT_AS, MEMORY, MEMORY),
+    (resource.RLIMIT_CORE, 0, 0),  # a process that needs too much memory aborts, and needs no core file
 )
 _LONGEST = 160
 _LONGEST_WORD = 200
@@ -37,10 +36,12 @@ _CHOICES = frozenset({"anyOf", "oneOf"})
 
 
 def main() -> None:
-    for limit, most in _BOUNDS:
+    packages, seconds = sys.argv[1:]
+    limits = ((resource.RLIMIT_CPU, int(seconds), int(seconds) + 1), *_BOUNDS)
+    for limit, most, hard in limits:
         with suppress(ValueError, OSError):  # a system that does not know this limit, or has a lower one
-            resource.setrlimit(limit, (most, most))
-    sys.path.append(sys.argv[1])
+            resource.setrlimit(limit, (most, hard))
+    sys.path.append(packages)
     asked = json.load(sys.stdin.buffer)
     try:
         validator = compiled(asked["schema"], mask=_MASK if "value" in asked else None)
@@ -58,7 +59,7 @@ def say(text: str) -> None:
 
 
 def compiled(schema: Any, mask: str | None = None) -> Any:
-    """What checks values; ValueError for what is no schema, or refers to something outside itself."""
+    """The compiled validator; ValueError for a schema that is invalid or refers to something outside."""
     import jsonschema_rs as rs
 
     patterns = rs.RegexOptions(size_limit=LARGEST_PATTERN, dfa_size_limit=LARGEST_PATTERN)
@@ -66,7 +67,7 @@ def compiled(schema: Any, mask: str | None = None) -> Any:
 
 
 def what_is_wrong(error: ValueError) -> str:
-    """Why something is no schema, in a sentence for a person."""
+    """Why a schema is invalid, for a person."""
     import jsonschema_rs as rs
 
     if not isinstance(error, rs.ValidationError):
@@ -91,7 +92,7 @@ def what_is_wrong(error: ValueError) -> str:
 
 
 def problems(validator: Any, value: Any) -> Iterator[str]:
-    """The first at once, because all of them may take long; then the others, few of the same kind."""
+    """The first problem at once, because all of them may take long; then the others, few of the same kind."""
     import jsonschema_rs as rs
 
     try:
@@ -108,7 +109,7 @@ def problems(validator: Any, value: Any) -> Iterator[str]:
 
 
 def sentence(error: Any) -> str:
-    """Where it is, what is expected, what there is instead."""
+    """The path, what is expected there, and what there is instead."""
     keyword = error.kind.name
     said = f"at {place(error.instance_path)}: {clipped(expected(error, keyword))}"
     if keyword not in _ABOUT_MEMBERS:
@@ -134,7 +135,7 @@ def _excludes_all(error: Any) -> bool:
 
 
 def nearest_form(error: Any) -> str:
-    """What is wrong with the form of a choice that fits best: of the right kind, with the fewest problems."""
+    """The problems with the best matching alternative: of the right type, with the fewest problems."""
     forms = [(number, form) for number, form in enumerate(error.kind.context, 1) if form]
     if not forms:
         return ""
@@ -158,7 +159,7 @@ def nearest_form(error: Any) -> str:
 
 
 def place(steps: list[Any]) -> str:
-    """Where a value is: `$.items[3]["odd name"]`."""
+    """The path of a value: `$.items[3]["odd name"]`."""
     said = "$"
     for step in steps:
         if isinstance(step, int):

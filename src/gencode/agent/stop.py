@@ -8,7 +8,7 @@ from gencode.core.status import StopCause
 
 
 class Stop:
-    """One branch. Work below it asks `check()` or runs inside `interruptible()`."""
+    """One branch. Work on it calls `check()` or runs inside `interruptible()`."""
 
     __slots__ = ("_branches", "_parent", "_running", "cause", "cuts")
 
@@ -17,28 +17,28 @@ class Stop:
         self._branches: set[Stop] = set()
         self._running: set[asyncio.Task[object]] = set()
         self.cuts: dict[asyncio.Task[object], StopCause] = {}
-        """Whose present block is cut, and why."""
+        """The asyncio tasks whose current block is interrupted, with the cause."""
         self.cause: StopCause | None = None
 
     @property
     def stopped(self) -> bool:
-        """Whether somebody stopped this branch or one it hangs from."""
+        """Whether this branch or one above it was stopped."""
         return self.cause is not None
 
     def branch(self) -> "Stop":
-        """A new branch that is stopped with this one; `fall` it when its work has ended."""
+        """A new branch that is stopped with this one; call `fall` when its work has ended."""
         child = Stop(self)
         child.cause = self.cause
         self._branches.add(child)
         return child
 
     def fall(self) -> None:
-        """Take this branch off the tree: its work has ended."""
+        """Remove this branch from the tree: its work has ended."""
         if self._parent is not None:
             self._parent._branches.discard(self)
 
     def move(self, parent: "Stop") -> None:
-        """Hang this branch, with all that hangs from it, below another one."""
+        """Move this branch with everything on it below another one."""
         self.fall()
         self._parent = parent
         parent._branches.add(self)
@@ -55,9 +55,9 @@ class Stop:
             branch.stop(cause)
 
     def cut(self, cause: StopCause) -> bool:
-        """Cut what is being done on this branch at this moment, and nothing that comes after it.
+        """Interrupt the current step on this branch, and nothing after it.
 
-        False when nothing was being done that could be cut.
+        False if there was nothing to interrupt.
         """
         if self.cause is not None:
             return False
@@ -73,9 +73,10 @@ class Stop:
             raise Stopped(self.cause)
 
     def interruptible(self, seconds: float | None = None) -> "Interruptible":
-        """Run a block that a stop may cut inside any await; the cut shows as Stopped, not as a cancel.
+        """Run a block that a stop may interrupt inside any await; it raises Stopped instead of
+        CancelledError.
 
-        When only this block is cut, it shows as Interrupted. One that takes longer than `seconds` is cut with
+        If only this block is interrupted, it raises Interrupted; if it takes longer than `seconds`,
         TimeoutError.
         """
         return Interruptible(self, self._running, seconds)

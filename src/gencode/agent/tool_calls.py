@@ -1,4 +1,4 @@
-"""Runs the tool calls of one reply: judged in order, approved, run, and each answered once."""
+"""Runs the tool calls of one reply: decided in order, approved, run, and each given one result."""
 
 import asyncio
 import logging
@@ -7,9 +7,9 @@ from contextlib import nullcontext
 from functools import partial
 from itertools import groupby
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from gencode.agent.gate import CHANGED, refusal
 from gencode.agent.plugin_calls import LEFT, PluginErrors, run_detached, run_stoppable
@@ -18,23 +18,36 @@ from gencode.agent.run_setup import RunSetup
 from gencode.agent.stop import Stop
 from gencode.agent.toolbox import Tool, ToolContext, ToolOutput
 from gencode.core.errors import Denied, Stopped, ToolError, UserMistake
-from gencode.core.events import CallDecided, CallFinished, CallStarted, MessageAdded, ProgressMade
+from gencode.core.events import (
+    CallDecided,
+    CallFinished,
+    CallStarted,
+    MessageAdded,
+    OutputArrived,
+    ProgressMade,
+)
+from gencode.core.ids import new_id
 from gencode.core.messages import AssistantMessage, ToolCall, ToolMessage, ToolResult
 from gencode.core.rules import Action, DecidedBy, Decision
+from gencode.core.structs import replace
 from gencode.core.text import CLIP, clip
+
+if TYPE_CHECKING:
+    from gencode.files.checkpoints import CallCheckpoints
 
 log = logging.getLogger(__name__)
 
 SIDE_BY_SIDE = ("read", "delegate")
+CHANGING = ("write", "execute")
 READERS = ("Read", "Grep")
 PAGED = 4_096
-"""So much longer a result may be whose tool has cut it in the middle, so that its end is not lost."""
-INTERRUPTED = "Interrupted: {why}. It is not known how far this call came; it was not repeated."
+"""How much longer a result may be if its tool has shortened it in the middle, so that its end is kept."""
+INTERRUPTED = "Interrupted: {why}. It is not known how much of this call was done; it was not repeated."
 UNJUDGED = Decision(Action.DENY, "it was not judged")
 
 
 class PreparedCall(Struct, frozen=True):
-    """A call on its way: `arguments` when it fits its tool, `problem` when it does not."""
+    """A call before it runs: `arguments` if it fits its tool, `problem` if it does not."""
 
     call: ToolCall
     tool: Tool | None = None
@@ -47,9 +60,9 @@ class PreparedCall(Struct, frozen=True):
 
 
 async def answer(setup: RunSetup, reply: AssistantMessage, record: Recorder, stop: Stop) -> list[ToolResult]:
-    """One result for every call: judged in order, then run side by side where nothing can clash.
+    """One result for every call: decided in order, then run side by side if they cannot conflict.
 
-    A call that a person is asked about holds up only those that have to come after it.
+    A call that waits for approval delays only those that have to come after it.
     """
     prepared_calls = [await _judged(setup, call) for call in reply.calls]
     decided = [_decided(setup, prepared) for prepared in prepared_calls if not prepared.problem]
@@ -74,12 +87,35 @@ async def answer(setup: RunSetup, reply: AssistantMessage, record: Recorder, sto
     return results
 
 
+async def read_for_user(setup: RunSetup, path: str, record: Recorder, stop: Stop) -> ToolResult | None:
+    """The result of Read for a file that the user mentioned; None if that needs approval."""
+    prepared = await _judged(setup, ToolCall("mentioned", "Read", {"file_path": path}))
+    if prepared.decision.action is not Action.ALLOW:
+        return None
+    return await perform(setup, prepared, record, stop)
+
+
+async def run_for_user(setup: RunSetup, command: str, record: Recorder, stop: Stop) -> ToolResult:
+    """The result of Bash for a command of the user, who approves it if needed."""
+    prepared = await _judged(setup, ToolCall(f"command-{new_id()}", "Bash", {"command": command}))
+    if not prepared.problem:
+        await record.commit(_decided(setup, prepared))
+        if prepared.decision.action is Action.ASK:
+            prepared = await admit(setup, prepared, record, stop)
+    return await perform(setup, prepared, record, stop)
+
+
 async def admit(setup: RunSetup, prepared: PreparedCall, record: Recorder, stop: Stop) -> PreparedCall:
-    """The prepared after a person was asked."""
+    """The call after a person was asked, if needed; nobody is asked about a call that cannot succeed."""
     places = setup.gate.places(prepared.call)
     try:
         with stop.interruptible(), record.parked(setup.slot):
-            preview = await _preview(setup, replace(prepared, said_yes=places), record)
+            try:
+                preview = await _preview(setup, replace(prepared, said_yes=places), record)
+            except ToolError as error:
+                if _may_know(setup, prepared, places):
+                    return replace(prepared, problem=str(error))
+                preview = f"(it could not be shown beforehand: {error})"
             with PluginErrors(f"the asker {type(setup.gate.approvals.asker).__name__}"):
                 admission = await setup.gate.admit(prepared.call, preview)
     except Stopped as stopped:
@@ -89,6 +125,12 @@ async def admit(setup: RunSetup, prepared: PreparedCall, record: Recorder, stop:
     )
     await record.commit(_decided(setup, answered))
     return answered
+
+
+def _may_know(setup: RunSetup, prepared: PreparedCall, places: frozenset[str]) -> bool:
+    """Whether an agent may learn without approval why a change of these files would fail."""
+    changes = prepared.tool is not None and prepared.tool.effect == "write"
+    return changes and bool(places) and all(map(setup.gate.may_read, places))
 
 
 async def perform(setup: RunSetup, prepared: PreparedCall, record: Recorder, stop: Stop) -> ToolResult:
@@ -106,7 +148,9 @@ async def perform(setup: RunSetup, prepared: PreparedCall, record: Recorder, sto
         output = _cut(call, cut, left, record)
     except Exception:
         log.exception("the tool %s failed on %s", call.name, call.input)
-        output = ToolOutput(f"{call.name} failed by a fault of its own; the log has the details.", error=True)
+        output = ToolOutput(
+            f"{call.name} failed because of a bug in it; the log of GenCode has the details.", error=True
+        )
     record.tell(CallFinished(call.id, call.name, output.text.partition("\n")[0][:200], output.error))
     text = await _fitting(setup, record, output)
     return ToolResult(call.id, call.name, text, output.error, output.trace, output.images)
@@ -115,9 +159,9 @@ async def perform(setup: RunSetup, prepared: PreparedCall, record: Recorder, sto
 async def _run(
     setup: RunSetup, prepared: PreparedCall, record: Recorder, tool: Tool, arguments: Struct, left: list[str]
 ) -> ToolOutput:
-    """Run a tool, between the hooks there are: one before it may refuse, one after it may add a word."""
+    """Run a tool between its hooks: one before it may refuse, one after it may add a note."""
     context = _context(setup, prepared, record)
-    ours = tool.source == "builtin"  # which heeds a stop
+    ours = tool.source == "builtin"  # which obeys a stop
     work = partial(tool.run, context) if ours else partial(run_stoppable, tool, context, left=left)
     if setup.hooks is None:
         return await work(arguments)
@@ -135,7 +179,7 @@ async def _run(
 
 
 def _cut(call: ToolCall, cut: TimeoutError | Stopped, left: Sequence[str], record: Recorder) -> ToolOutput:
-    """What a call gives that was cut; what it came to where only a hook behind it was."""
+    """The result of a call that was cut off; its own result, if only a hook after it was."""
     given = record.answers.get(call.id)
     if given is not None:
         return ToolOutput(given.text, given.trace, given.error, images=given.images)
@@ -145,7 +189,7 @@ def _cut(call: ToolCall, cut: TimeoutError | Stopped, left: Sequence[str], recor
 
 
 async def _fitting(setup: RunSetup, record: Recorder, output: ToolOutput) -> str:
-    """A result as it enters the transcript; one that is too long is kept whole where the agent reads it."""
+    """A result as it enters the transcript; one that is too long is saved to a file for the agent."""
     text = output.text
     if output.paged:
         return clip(text, CLIP + PAGED)
@@ -164,7 +208,7 @@ async def _fitting(setup: RunSetup, record: Recorder, output: ToolOutput) -> str
 
 
 def _ends_by_itself(tool: Tool) -> bool:
-    """Whether a tool is sure to come back, so that its silence means nothing."""
+    """Whether a tool is certain to return, so that its silence means nothing."""
     return tool.timeout is not None or tool.source == "builtin"
 
 
@@ -174,9 +218,9 @@ def interrupted(
     answers: Mapping[str, ToolResult] = MappingProxyType({}),
     remarks: Mapping[str, str] = MappingProxyType({}),
 ) -> ToolMessage:
-    """Results for calls that were cut and will never have others; those in `answers` had come to an end.
+    """Results for calls that were cut off; those in `answers` had finished.
 
-    `remarks` are what is known of some of the others beside that.
+    `remarks` are additions to some of the others.
     """
     text = INTERRUPTED.format(why=why.rstrip("."))
     cut = [ToolResult(call.id, call.name, text + remarks.get(call.id, ""), error=True) for call in calls]
@@ -184,7 +228,7 @@ def interrupted(
 
 
 def summary(call: ToolCall) -> str:
-    """A call as one short line for a person."""
+    """A call in one short line, for a person."""
     return f"{call.name}({target(call)})"
 
 
@@ -205,7 +249,7 @@ async def _judged(setup: RunSetup, call: ToolCall) -> PreparedCall:
         arguments = tool.parse(call) if tool else None
     except ToolError as error:
         return PreparedCall(call, tool, problem=str(error))
-    await setup.gate.meet(call)
+    await setup.gate.look_up(call)
     return PreparedCall(call, tool, arguments, decision=setup.gate.judge(call))
 
 
@@ -215,9 +259,9 @@ def _decided(setup: RunSetup, prepared: PreparedCall) -> CallDecided:
 
 
 def _ready(setup: RunSetup, prepared: PreparedCall, record: Recorder) -> tuple[Tool, Struct, PreparedCall]:
-    """The tool and its arguments, if the call was let through and still would be at this moment.
+    """The tool and its arguments, if the call was admitted and still would be at this moment.
 
-    With it comes the prepared as it stands now: what must run neutrally may only have become known since.
+    With them the call as it is decided now: whether it must run neutrally may have changed.
     """
     if prepared.problem:
         raise ToolError(prepared.problem)
@@ -260,20 +304,34 @@ def _context(setup: RunSetup, prepared: PreparedCall, record: Recorder) -> ToolC
         may_read=setup.gate.may_read,
         progress=lambda text: record.tell(ProgressMade(text)),
         notify=lambda text: record.tell(ProgressMade(text, note=True)),
+        output=lambda text: record.tell(OutputArrived(prepared.call.id, text)),
         place=lambda text: setup.gate.place(prepared.call, text, prepared.said_yes),
         delegate=setup.delegate,
         network=prepared.network,
+        command_seconds=setup.limits.commands or 0.0,
+        grants_network=setup.gate.grants_network,
         neutral=prepared.decision.neutral,
         shells=setup.shells,
         allow_reading=setup.gate.allow_reading,
         closed=setup.gate.closed,
         seen=setup.seen,
+        checkpoints=_checkpoints(setup, prepared, record),
         parked=lambda: record.parked(setup.slot),
     )
 
 
+def _checkpoints(setup: RunSetup, prepared: PreparedCall, record: Recorder) -> "CallCheckpoints | None":
+    """Saves the files that a call changes; an agent in a copy changes none of the person's files."""
+    changes = prepared.tool is not None and prepared.tool.effect in CHANGING
+    if not changes or record.folder is None or setup.workspace.copied is not None:
+        return None
+    from gencode.files.checkpoints import CallCheckpoints
+
+    return CallCheckpoints(record.folder, prepared.call.id, setup.seen.versions, record.commit)
+
+
 def _batches(prepared_calls: Sequence[PreparedCall]) -> Iterator[list[PreparedCall]]:
-    """Calls that look or delegate run together; one that changes something runs alone, in its place."""
+    """Groups of calls that may run together: those that change nothing; any other runs alone."""
     for together, group in groupby(
         prepared_calls, lambda prepared: prepared.tool is None or prepared.tool.effect in SIDE_BY_SIDE
     ):

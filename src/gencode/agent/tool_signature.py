@@ -10,34 +10,37 @@ from gencode.core.errors import UserMistake
 
 
 class Param(msgspec.Struct, frozen=True):
-    """What a model is told about a parameter, and its public name where that is no Python name.
+    """The description of a parameter, and its public name if that is not a Python name.
 
-    `also` are names that models know it by from other products; the schema does not show them. A parameter
-    that is `hidden` is taken, and not shown to models.
+    `also` are names that models know from other products; they are accepted and not in the schema. A `hidden`
+    parameter, or those values of one, are accepted and not shown to models.
     """
 
     description: str = ""
     name: str = ""
     also: tuple[str, ...] = ()
-    hidden: bool = False
+    hidden: bool | tuple[str, ...] = False
 
 
 class Signature(NamedTuple):
-    """Arguments as a type and as a JSON schema; `synonyms` lead from another name to the public one."""
+    """Arguments as a type and as a JSON schema; `synonyms` map other names to the public one.
+
+    `hidden` are parameters with the values that are not shown to models; without values, not at all.
+    """
 
     arguments: type[msgspec.Struct]
     schema: dict[str, Any]
     synonyms: dict[str, str]
-    hidden: frozenset[str]
+    hidden: dict[str, tuple[str, ...]]
 
 
 def signature_of(title: str, function: Callable[..., Awaitable[object]]) -> Signature:
-    """What the signature of a tool's function says; its first parameter is the context."""
+    """The signature of a tool's function; its first parameter is the context."""
     hints = get_type_hints(function, include_extras=True)
     fields: list[tuple[str, Any, Any]] = []
     renamed: dict[str, str] = {}
     synonyms: dict[str, str] = {}
-    hidden: set[str] = set()
+    hidden: dict[str, tuple[str, ...]] = {}
     for position, parameter in enumerate(inspect.signature(function).parameters.values()):
         if position == 0:
             continue
@@ -48,7 +51,7 @@ def signature_of(title: str, function: Callable[..., Awaitable[object]]) -> Sign
             renamed[parameter.name] = param.name
         synonyms |= dict.fromkeys(param.also, param.name or parameter.name)
         if param.hidden:
-            hidden.add(param.name or parameter.name)
+            hidden[param.name or parameter.name] = () if param.hidden is True else param.hidden
         default = msgspec.NODEFAULT if parameter.default is parameter.empty else parameter.default
         fields.append((parameter.name, hint, default))
     arguments = msgspec.defstruct(
@@ -60,11 +63,11 @@ def signature_of(title: str, function: Callable[..., Awaitable[object]]) -> Sign
         rename=renamed or None,
     )
     (_,), defs = msgspec.json.schema_components([arguments], ref_template="#/$defs/{name}")
-    return Signature(arguments, _inline(defs[arguments.__name__], defs), synonyms, frozenset(hidden))
+    return Signature(arguments, _inline(defs[arguments.__name__], defs), synonyms, hidden)
 
 
 def _described(hint: Any) -> tuple[Any, Param]:
-    """A parameter's type with its description as schema metadata, and what else is said of it."""
+    """A parameter's type with its description as schema metadata, and its Param."""
     if get_origin(hint) is not Annotated:
         return hint, Param()
     base, *notes = get_args(hint)
@@ -79,9 +82,9 @@ def _described(hint: Any) -> tuple[Any, Param]:
 
 
 def _inline(schema: Any, defs: Mapping[str, Any]) -> Any:
-    """A schema without what no model has to read: references, titles, empty defaults, null for nothing.
+    """A schema without what models do not need: references, titles, empty defaults, null types.
 
-    Every enum gets a type, and no empty value: some providers refuse a request whose tools have others.
+    Every enum gets a type, and no empty value: some providers refuse a request with other tools.
     """
     match schema:
         case {"$ref": str(target)}:
@@ -103,7 +106,7 @@ def _inline(schema: Any, defs: Mapping[str, Any]) -> Any:
 def _typed_enum(values: Sequence[Any]) -> dict[str, Any]:
     """An enum with the type of its values; one of several types as one enum for each of them.
 
-    Null and the empty text are left out: they say what leaving out the argument says. They stay accepted.
+    Null and the empty text are left out, since they mean that the argument is missing. They stay accepted.
     """
     kinds = {"string": str, "integer": int}
     enums = [
@@ -115,16 +118,22 @@ def _typed_enum(values: Sequence[Any]) -> dict[str, Any]:
     return enums[0] if len(enums) == 1 else {"anyOf": enums} if enums else {"type": "null"}
 
 
-def _needless(key: str, value: Any) -> bool:
-    """Whether an entry only repeats a Python name, or says that what is left out is empty.
+_CHECKED = frozenset({"minimum", "maximum", "minLength", "maxLength", "minItems", "maxItems"})
+"""Bounds that are checked here, with an error that names them; models do not need to know them in advance."""
 
-    A parameter called `title` or `default` is not text or a value but a schema.
+
+def _needless(key: str, value: Any) -> bool:
+    """Whether models do not need an entry: a Python name, a bound, an empty default.
+
+    A parameter called `title`, `default` or `minimum` is a schema, not text or a value.
     """
-    return (key == "title" and isinstance(value, str)) or (
-        key == "default" and value in ("", None, False, [], 0)
-    )
+    if key == "default":
+        return value in ("", None, False, [], (), 0)
+    if key in ("required", "additionalProperties"):
+        return value in ([], False, {})
+    return (key == "title" and isinstance(value, str)) or (key in _CHECKED and isinstance(value, int | float))
 
 
 def _prose(key: str, value: Any) -> bool:
-    """Whether an entry is the docstring of a record, which says nothing to a model."""
+    """Whether an entry is the docstring of a record, which models do not need."""
     return key == "description" and isinstance(value, str)

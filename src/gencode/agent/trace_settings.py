@@ -18,7 +18,7 @@ NEEDED = ("opentelemetry.sdk.trace", "opentelemetry.exporter.otlp.proto.http.tra
 
 
 class TraceStatus(Struct, frozen=True):
-    """Whether anything is told, where to, and what keeps it from getting there."""
+    """Whether traces are sent, where to, and what prevents it."""
 
     on: bool
     where: str = ""
@@ -26,12 +26,19 @@ class TraceStatus(Struct, frozen=True):
     fix: str = ""
 
 
-def standing(wanted: bool, environ: Mapping[str, str] | None = None) -> TraceStatus:
-    """How telemetry stands, for a person; of an address only what is no secret is told."""
+def is_wanted(wanted: bool, environ: Mapping[str, str] | None = None) -> bool:
+    """Whether the setting or the environment asks for traces."""
     environ = os.environ if environ is None else environ
-    named = {name: environ[name] for name in ENDPOINTS if environ.get(name)}
-    if not (wanted or named) or environ.get("OTEL_SDK_DISABLED", "").casefold() == "true":
+    disabled = environ.get("OTEL_SDK_DISABLED", "").casefold() == "true"
+    return not disabled and (wanted or any(environ.get(name) for name in ENDPOINTS))
+
+
+def standing(wanted: bool, environ: Mapping[str, str] | None = None) -> TraceStatus:
+    """The status of telemetry, for a person; of an address only the parts that are no secret."""
+    environ = os.environ if environ is None else environ
+    if not is_wanted(wanted, environ):
         return TraceStatus(on=False)
+    named = {name: environ[name] for name in ENDPOINTS if environ.get(name)}
     for name, said in named.items():
         if not _is_address(said):
             why = f"{name} is no address that begins with http:// or https:// and names a host"

@@ -1,7 +1,7 @@
 """Recognises a reply that only announces work instead of doing it.
 
-Only plain English announcements in the last sentence count, and never the length of a reply. What could be an
-offer, a question, a condition, a plan or a quotation does not.
+Only plain English announcements in the last sentence count, never the length of a reply. Possible offers,
+questions, conditions, plans and quotations do not count.
 """
 
 import re
@@ -58,7 +58,7 @@ _WILL = re.compile(rf"{_OPENING}I(?:['’]ll| will)\s+{_BETWEEN}{_ACTING}\b", re
 
 
 def announces(text: str) -> bool:
-    """Whether the last sentence of a reply says what its author is about to do."""
+    """Whether the last sentence of a reply says what the agent is about to do."""
     sentence = _last_sentence(text)
     if not sentence or sentence.endswith("?"):
         return False
@@ -78,7 +78,7 @@ def _said(sentence: str, unfinished: bool) -> bool:
 
 
 def _last_sentence(text: str) -> str:
-    """The last sentence of a reply that ends in prose; empty for one that ends in a list, a table or code."""
+    """The last sentence of a reply that ends in prose; empty if it ends in a list, a table or code."""
     tail = text.rstrip()[-_TAIL:]
     line = tail.rpartition("\n")[2]
     if _MARKED.match(line) and not line.lstrip().startswith("**"):

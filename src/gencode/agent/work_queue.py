@@ -1,6 +1,6 @@
-"""The concurrency limit of agents: slots, and a fair queue of those that wait for one.
+"""The concurrency limit of agents: slots, and a fair queue of agents that wait for one.
 
-Whoever waits for a child or an answer holds no slot, so a tree of agents never waits for itself.
+An agent that waits for a child or an answer holds no slot, so a tree of agents never waits for itself.
 """
 
 import asyncio
@@ -18,11 +18,11 @@ Caps = tuple[str, ...]
 """The names of the caps that an agent counts for."""
 NO_CAPS: Mapping[str, int] = MappingProxyType({})
 SPARE = 64
-"""So many outdated entries a heap may hold before it is made anew."""
+"""How many outdated entries a heap may have before it is rebuilt."""
 
 
 class QueueEntry:
-    """One that stands in line; `number` says who came first."""
+    """An entry of the queue; `number` is the order of arrival."""
 
     __slots__ = ("caps", "number", "parent", "task")
 
@@ -44,10 +44,11 @@ def caps_of(model: str, caps: Collection[str]) -> Caps:
 def order_of_starts(
     lines: Sequence[Iterable[One]], at_work: Iterable[Caps] = (), caps: Mapping[str, int] = NO_CAPS
 ) -> list[One]:
-    """Who waits, in the order in which they start if those at work end one after the other.
+    """The waiting agents in the order in which they would start if the running ones ended one after the
+    other.
 
-    An earlier line goes before a later one, and each is in the order of its parents' turns. `at_work` are the
-    caps that those count for who are at work, in the order in which they began.
+    An earlier queue has priority over a later one; within a queue parents take turns. `at_work` are the caps
+    of the running agents, in the order in which they began.
     """
     if not caps:
         return [one for line in lines for one in _in_rounds(line)]
@@ -69,7 +70,7 @@ def order_of_starts(
 
 
 def _in_rounds(line: Iterable[One]) -> list[One]:
-    """The same where nobody lets others pass: one of each parent in turn, without playing it through."""
+    """The same without caps: one of each parent in turn, without a simulation."""
     seen: Counter[str] = Counter()
     rounds: list[tuple[int, int, One]] = []
     turns: dict[str, int] = {}
@@ -80,27 +81,27 @@ def _in_rounds(line: Iterable[One]) -> list[One]:
 
 
 class CapUsage:
-    """How many count for each cap."""
+    """Counts the running agents for each cap."""
 
     def __init__(self, caps: Mapping[str, int]) -> None:
         self._caps = dict(caps)
         self._of = dict.fromkeys(caps, 0)
 
     def is_open(self, caps: Caps) -> bool:
-        """Whether one more may count for these."""
+        """Whether one more agent with these caps may run."""
         return all(self._of[name] < self._caps[name] for name in caps)
 
     def count(self, caps: Caps, by: int) -> None:
-        """One more, or one less."""
+        """Count one more, or one less."""
         for name in caps:
             self._of[name] += by
 
 
 class SlotPool:
-    """At most `most` agents at work at once, and of a provider or a model at most as many as `caps` says.
+    """At most `most` running agents, and for a provider or a model at most as many as `caps` says.
 
-    A cap is named `provider` or `provider/model`. Agents that were at work before go before new ones, and
-    parents take turns; one that waits for a capped model lets others pass.
+    A cap is named `provider` or `provider/model`. Agents that return from a wait have priority over new ones,
+    and parents take turns; an agent that waits for a capped model does not block others.
     """
 
     def __init__(self, most: int, caps: Mapping[str, int] = NO_CAPS) -> None:
@@ -119,23 +120,23 @@ class SlotPool:
         self._came = 0
 
     def slot(self, task_key: str, parent: str, model: str) -> "Slot":
-        """A slot for an agent on `provider/model`; it is not taken yet."""
+        """A slot for an agent on `provider/model`, not yet acquired."""
         return Slot(self, task_key, parent, caps_of(model, self.caps))
 
     def waiting(self) -> list[str]:
-        """The keys of the tasks that wait, in the order of their turns."""
+        """The keys of the waiting tasks, in the order in which they will start."""
         at_work = [slot.caps for slot in self._at_work] if self.caps else ()
         return [each.task for each in order_of_starts((self._returning, self._new), at_work, self.caps)]
 
     def occupy(self, slot: "Slot") -> bool:
-        """Take a slot if one is free; whoever waits then cannot use it, or it would not be free."""
+        """Acquire a slot if one is free; no waiting agent can use it then, or it would not be free."""
         free = len(self._at_work) < self._most and self._load.is_open(slot.caps)
         if free:
             self._begin(slot)
         return free
 
     def free(self, slot: "Slot") -> None:
-        """Give a slot back, to those whose turn it is."""
+        """Release a slot, and give it to the next in the queue."""
         del self._at_work[slot]
         self._load.count(slot.caps, -1)
         while len(self._at_work) < self._most:
@@ -154,14 +155,14 @@ class SlotPool:
                 waiter.turn.set_result(None)
 
     def enqueue(self, slot: "Slot", *, returning: bool) -> "SlotWaiter":
-        """Wait for a slot, behind those who came before."""
+        """Wait for a slot, behind those that came before."""
         self._came += 1
         waiter = SlotWaiter(slot, self._came)
         (self._returning if returning else self._new).add(waiter)
         return waiter
 
     def withdraw(self, waiter: "SlotWaiter") -> None:
-        """Wait no more; a slot that was handed over meanwhile goes to the next."""
+        """Stop waiting; a slot that was assigned meanwhile goes to the next."""
         if waiter.handed:
             self.free(waiter.slot)
         else:
@@ -174,7 +175,7 @@ class SlotPool:
 
 
 class Slot:
-    """One agent's right to be at work. Only the task that runs the agent takes it."""
+    """One agent's right to run. Only the asyncio task of the agent acquires it."""
 
     __slots__ = ("_slots", "_waiter", "_worked", "caps", "handed", "held", "parent", "task")
 
@@ -187,19 +188,19 @@ class Slot:
         self._worked = False
         self.held = False
         self.handed = ""
-        """When it was last its turn, where it had to wait for that."""
+        """When its last wait for the slot ended."""
 
     def assign(self, task: str) -> None:
-        """The task that has it: its id may be known only once the slot was asked for."""
+        """Set the task that has it: its id may be known only after the slot was requested."""
         self.task = task
 
     @property
     def waits(self) -> bool:
-        """Whether it is waited for."""
+        """Whether it is in the queue."""
         return self._waiter is not None
 
     def try_acquire(self) -> bool:
-        """Take the slot if that needs no waiting; whether it is held now."""
+        """Acquire the slot if that needs no waiting; whether it is held now."""
         if not self.held and self._waiter is None:
             self.held = self._slots.occupy(self)
             self._worked = self._worked or self.held
@@ -222,14 +223,14 @@ class Slot:
         self.held = self._worked = True
 
     def release(self) -> None:
-        """Let the next one work; nothing happens when the slot is not held."""
+        """Release the slot, if it is held."""
         if self.held:
             self.held = False
             self._slots.free(self)
 
 
 class SlotWaiter(QueueEntry):
-    """One that waits for a slot here."""
+    """An entry of the queue that waits in this process."""
 
     __slots__ = ("handed", "slot", "turn")
 
@@ -241,7 +242,7 @@ class SlotWaiter(QueueEntry):
 
 
 class ParentQueue(Generic[One]):
-    """Those of one parent who wait, by the caps they count for; `turn` says when the parent's turn is."""
+    """The waiting entries of one parent, by their caps; `turn` is the parent's place."""
 
     __slots__ = ("by_caps", "turn")
 
@@ -251,10 +252,10 @@ class ParentQueue(Generic[One]):
 
 
 class FairQueue(Generic[One]):
-    """Those who wait, of many parents who take turns.
+    """The waiting entries of many parents, who take turns.
 
-    For each set of caps a heap knows whose turn is next. What it holds of turns that are over, or of
-    parents for whom nobody waits any more, is thrown away when it comes up.
+    For each set of caps a heap has the next parent. Entries for turns that are over, or for parents without
+    waiting entries, are dropped when they come up.
     """
 
     def __init__(self, those: Iterable[One] = ()) -> None:
@@ -274,7 +275,7 @@ class FairQueue(Generic[One]):
             yield from sorted(everyone, key=_number)
 
     def add(self, waiter: One) -> None:
-        """Put one behind its siblings; a parent that is new here has its turn after all others."""
+        """Add an entry behind its siblings; a new parent comes after all others."""
         siblings = self._parents.get(waiter.parent)
         if siblings is None:
             siblings = self._parents[waiter.parent] = ParentQueue(self._next_turn())
@@ -284,7 +285,7 @@ class FairQueue(Generic[One]):
             self._remember(waiter.caps, siblings.turn, waiter.parent)
 
     def remove(self, waiter: One) -> None:
-        """Take one out, wherever it stands; it need not be here."""
+        """Remove an entry, wherever it is; it may be missing."""
         siblings = self._parents.get(waiter.parent)
         line = siblings and siblings.by_caps.get(waiter.caps)
         if not siblings or not line or line.pop(waiter.number, None) is None:
@@ -295,7 +296,7 @@ class FairQueue(Generic[One]):
             del self._parents[waiter.parent]
 
     def first(self, is_open: Callable[[Caps], bool]) -> One | None:
-        """Whose turn it is among those whose caps are open."""
+        """The next entry among those whose caps allow one more."""
         heads = [head for caps in self._heaps if is_open(caps) and (head := self._head(caps))]
         if not heads:
             return None
@@ -303,7 +304,7 @@ class FairQueue(Generic[One]):
         return min((next(iter(line.values())) for caps, line in lines.items() if is_open(caps)), key=_number)
 
     def serve(self, waiter: One) -> None:
-        """Take one out because its turn has come; its siblings wait until all other parents had theirs."""
+        """Remove an entry that starts; its siblings wait until all other parents had a turn."""
         self.remove(waiter)
         siblings = self._parents.get(waiter.parent)
         if siblings is not None:

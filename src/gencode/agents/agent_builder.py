@@ -3,8 +3,6 @@
 from pathlib import PurePath
 from typing import Any, cast, get_args
 
-from msgspec.structs import replace
-
 from gencode.agents.agent_fields import MOST_WARNINGS, Fields
 from gencode.agents.dialect import ALL, AgentFile, AllTools, Dialect, ParsedFile, mode_called
 from gencode.agents.file_errors import FileFinding
@@ -14,9 +12,11 @@ from gencode.core.budget import Budget, allowed, amount_of
 from gencode.core.errors import UserMistake
 from gencode.core.rules import Action, Mode, Rule, merge, parse_mode, parse_rule, written_in
 from gencode.core.spec import AgentSpec, Effort, Isolation, same_name
+from gencode.core.structs import replace
 from gencode.core.text import one_line
 
 MOST_TURNS = 10_000
+MAX_TOKENS = range(1, 10_000_001)
 RESULT_CAPS = range(100, 100_001)
 MOST_FINDINGS = 100
 NO_AGENT = "it has neither name nor description, so it is no agent"
@@ -30,7 +30,7 @@ _MEMORIES = ("user", "project", "local")
 _QUIET = frozenset(
     ("name-differs", "name-missing", "unknown-field", "model-mapped", "tool-retired", "budget-unpriced")
 )
-"""What a linter says and a listing need not, in files of other products."""
+"""Warnings that the linter shows and a listing leaves out, for files of other products."""
 _LINTERS = "empty-body"
 INHERIT = "inherit"
 
@@ -47,16 +47,21 @@ def build_agent(
     fields.findings += parsed.repaired
     if not ({"name", "description", "when-to-use"} & fields.values.keys() or dialect.nameless):
         fields.refuse("name", NO_AGENT)
-    wanted = (dialect.wanted or requested_tools)(fields)
-    if wanted.allow and any(each.casefold() in dialect.every for each in wanted.allow):
-        wanted = wanted._replace(allow=None)
-    making = _SpecBuilder(fields, dialect)
-    rules = making.rules()
-    wanted = without_refused(wanted, fields)
-    spec = making.spec(wanted, parsed.body, builtin)
-    spec = dialect.finish(replace(spec, rules=merge(rules, spec.rules)), fields)
-    spec = with_permissions(spec, fields) if "permission" in fields.values else spec
-    spec = replace(spec, extra=fields.extra, warnings=_told(fields.findings, dialect))
+    try:
+        wanted = (dialect.wanted or requested_tools)(fields)
+        if wanted.allow and any(each.casefold() in dialect.every for each in wanted.allow):
+            wanted = wanted._replace(allow=None)
+        making = _SpecBuilder(fields, dialect)
+        rules = making.rules()
+        wanted = without_refused(wanted, fields)
+        spec = making.spec(wanted, parsed.body, builtin)
+        spec = dialect.finish(replace(spec, rules=merge(rules, spec.rules)), fields)
+        spec = with_permissions(spec, fields) if "permission" in fields.values else spec
+        spec = replace(spec, extra=fields.extra, warnings=_told(fields.findings, dialect))
+    except UserMistake:
+        fields.check()
+        raise
+    fields.check()
     return spec, AgentFile(
         path=path,
         dialect=dialect.name,
@@ -109,6 +114,9 @@ class _SpecBuilder:
                 "tools", f"there is no tool {one_line(tooling.refused, 64)!r} that it could take away"
             )
         fields.findings += tooling.findings
+        choice = tooling.choice
+        if dialect.registered and EVERY in (wanted.allow or ()):
+            choice = replace(choice, also=(EVERY,))
         prompt = fields.visible("text", "\n\n".join(filter(None, (fields.text("prompt"), body))))
         if not prompt:
             fields.say("empty-body", "it has no text, so its description is all it is told")
@@ -116,7 +124,7 @@ class _SpecBuilder:
             name=name,
             description=description,
             prompt=prompt,
-            tools=tooling.choice,
+            tools=choice,
             model=self._model(),
             mode=tooling.mode,
             max_turns=fields.number("max-turns", range(1, MOST_TURNS + 1), plain.max_turns),
@@ -141,6 +149,8 @@ class _SpecBuilder:
             hidden=fields.truth("hidden"),
             instructions=fields.truth("instructions", default=True),
             temperature=fields.decimal("temperature", 0, 2),
+            max_tokens=fields.number("max-tokens", MAX_TOKENS, None),
+            display_name=fields.visible("display name", fields.word("display-name")),
         )
 
     def _description(self) -> str:
@@ -162,7 +172,8 @@ class _SpecBuilder:
             try:
                 return parse_mode(word)
             except UserMistake as error:
-                fields.refuse("permission-mode", str(error))
+                fields.wrong("permission-mode", str(error))
+                return Mode.PLAN
         mode, known = mode_called(word, self._dialect.modes)
         if not known:
             said = f"there is no permission mode {one_line(word, 64)!r}; it was read as {mode}"
@@ -181,7 +192,7 @@ class _SpecBuilder:
         word = fields.word("model")
         if self._dialect.strict:
             return word or INHERIT
-        from gencode.agents.model_names import is_known, model_called  # only files of others need these
+        from gencode.agent.model_names import is_known, model_called  # only files of others need these
 
         name = model_called(word)
         line = fields.line("model")
@@ -339,6 +350,6 @@ class _SpecBuilder:
 
 
 def _first_known(names: list[str]) -> str | None:
-    from gencode.agents.model_names import is_known
+    from gencode.agent.model_names import is_known
 
     return next(filter(is_known, names), names[0] if names else None)

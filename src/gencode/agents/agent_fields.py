@@ -1,8 +1,8 @@
 """The typed fields of one agent file, and what is wrong with them.
 
-In our own dialect a value that cannot be used is an error. In all others it is dropped with a word about it,
-because one odd field should not cost somebody a whole agent; what would widen access is never dropped but
-read in the narrowest way.
+In our own dialect an invalid value is an error. In all others it is dropped with a warning, because one odd
+field should not cost a user the whole agent. A field that limits access is never dropped: it is read in the
+strictest way.
 """
 
 import re
@@ -10,7 +10,7 @@ import unicodedata
 from collections.abc import Mapping
 from typing import Any, NoReturn, cast
 
-from gencode.agents.file_errors import FileFinding, mistake
+from gencode.agents.file_errors import BrokenAgentFile, FileFinding, mistake, mistakes
 from gencode.core.spec import same_name
 from gencode.core.text import inert, one_line
 
@@ -34,7 +34,7 @@ _WEIGHTY = frozenset(
         "sends",
     )
 )
-"""Fields of which nobody may guess which one counts."""
+"""Fields that must not be given twice, because it would be a guess which one applies."""
 _PLACEHOLDER = re.compile(r"<[^>]+>|\[TODO|\{\{|\$\{")
 
 
@@ -55,6 +55,8 @@ class Fields:
         self.values: dict[str, Any] = {}
         self.extra: dict[str, Any] = {}
         self.findings: list[FileFinding] = []
+        self.errors: list[tuple[str, int | None]] = []
+        """Why the file cannot be used: each reason, and its line."""
         self._lines = lines
         self._spelled: dict[str, str] = {}
         for spelled, value in raw.items():
@@ -84,7 +86,7 @@ class Fields:
             self._spelled[field] = spelled
 
     def line(self, field: str) -> int | None:
-        """Where a field stands."""
+        """The line of a field."""
         return self._lines.get(self._spelled.get(field, field))
 
     def say(self, code: str, message: str, line: int | None = None) -> None:
@@ -92,14 +94,21 @@ class Fields:
         self.findings.append(FileFinding(code, message, line))
 
     def refuse(self, field: str, reason: str) -> NoReturn:
-        """The file is not to be used."""
+        """Refuse the file; nothing more can be said about it."""
+        self.errors.append((reason, self.line(field)))
         raise mistake(self.path, reason, self.line(field))
 
     def wrong(self, field: str, reason: str) -> None:
         """A value cannot be used: an error in our own dialect, a field less in others."""
         if self.strict:
-            self.refuse(field, reason)
-        self.say("bad-value", f"{reason}; it was left out", self.line(field))
+            self.errors.append((reason, self.line(field)))
+        else:
+            self.say("bad-value", f"{reason}; it was left out", self.line(field))
+
+    def check(self) -> None:
+        """Refuse the file if there is any reason to."""
+        if self.errors:
+            raise BrokenAgentFile(mistakes(self.path, self.errors), tuple(self.findings))
 
     def keep(self, field: str) -> None:
         """Put a field that cannot be used to the unknown ones, so that nothing is lost."""
@@ -174,7 +183,7 @@ class Fields:
         return word
 
     def truth(self, field: str, default: bool = False) -> bool:
-        """True or false; the texts count too in dialects of others."""
+        """A boolean; the dialects of other products may also write it as text."""
         value = self.values.get(field)
         if isinstance(value, str) and not self.strict and value.strip().casefold() in ("true", "false"):
             value = value.strip().casefold() == "true"
@@ -244,6 +253,6 @@ def _is_name(part: str) -> bool:
 
 
 def normalized(text: str) -> str:
-    """A text without what cannot be seen, its look-alike letters as those they look like."""
+    """A text without invisible characters, with look-alike letters replaced by those they look like."""
     kept = (each for each in text if each == "\n" or unicodedata.category(each)[0] != "C")
     return unicodedata.normalize("NFKC", "".join(kept))

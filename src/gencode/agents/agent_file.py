@@ -1,4 +1,4 @@
-"""Reads an agent file (Markdown, YAML, TOML, JSON) in its dialect: an agent, or what is wrong.
+"""Parses an agent file (Markdown, YAML, TOML, JSON) in its dialect: an agent, or what is wrong with it.
 
 Nothing here raises for what a file holds: one bad file never stops the others.
 """
@@ -8,17 +8,16 @@ from math import isfinite
 from pathlib import PurePath
 from typing import Any, cast
 
-from msgspec.structs import replace
-
 from gencode.agents.agent_builder import build_agent
 from gencode.agents.dialect import AgentFile, Dialect, Near, ParsedFile, alone
 from gencode.agents.dialects.table import dialect_named, is_copilot_file
-from gencode.agents.file_errors import NotAnAgent, mistake, no_agent
+from gencode.agents.file_errors import BrokenAgentFile, NotAnAgent, mistake, no_agent
 from gencode.agents.frontmatter import read_front_matter
 from gencode.agents.tool_lists import listed
 from gencode.agents.yaml_reader import DEEPEST_FILE, NotYaml, yaml_fields
 from gencode.core.errors import UserMistake
 from gencode.core.spec import AgentSpec, same_name
+from gencode.core.structs import replace
 from gencode.core.text import one_line
 from gencode.permissions.agent_folders import AGENT_FOLDERS, CONFIG_NAMES, USER_FOLDERS
 from gencode.permissions.project_files import LARGEST_KEPT
@@ -41,7 +40,7 @@ def read_agent_files(
         from gencode.agents.dialects.opencode_settings import agents_inside, plain_json
 
         try:
-            fields = _json(plain_json(_decoded(content, path)), path)
+            fields = _json(plain_json(decoded(content, path)), path)
         except UserMistake as error:
             return [AgentFile(path, "opencode", why_not=str(error))]
         return agents_inside(fields, path, near)
@@ -57,7 +56,7 @@ def read_agent_file(
     """
     name = dialect or ""
     try:
-        text = _decoded(content, path)
+        text = decoded(content, path)
         if dialect is None:
             name = from_path(PurePath(path)) or name
             parsed = parse(text, path)
@@ -69,16 +68,19 @@ def read_agent_file(
         made_by = dialect_named(name)
         return build_agent(made_by.joined(parsed, near, PurePath(path)), made_by, path, builtin=builtin)[1]
     except UserMistake as error:
-        return AgentFile(path, name, why_not=str(error), other=isinstance(error, NotAnAgent))
+        findings = error.findings if isinstance(error, BrokenAgentFile) else ()
+        return AgentFile(
+            path, name, why_not=str(error), findings=findings, other=isinstance(error, NotAnAgent)
+        )
 
 
 def read_agent(text: str, path: str, dialect: Dialect, *, builtin: bool = False) -> AgentSpec:
-    """The agent of a file; UserMistake says what is wrong with it."""
+    """The agent in a file; UserMistake says what is wrong with it."""
     return build_agent(parse(text, path), dialect, path, builtin=builtin)[0]
 
 
 def parse(text: str, path: str) -> ParsedFile:
-    """A file as its format says it."""
+    """The parsed contents of a file, by its format."""
     ending = PurePath(path).suffix.casefold()
     if ending == ".toml":
         return ParsedFile(_toml(text, path))
@@ -92,7 +94,8 @@ def parse(text: str, path: str) -> ParsedFile:
     return ParsedFile(fields, matter.lines, matter.body, matter.stage, matter.repaired)
 
 
-def _decoded(content: bytes, path: str) -> str:
+def decoded(content: bytes, path: str) -> str:
+    """The text of a file; UserMistake for what is no text, or too large."""
     try:
         text = content.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -152,7 +155,7 @@ def _plain(fields: dict[str, Any], path: str) -> dict[str, Any]:
         match value:
             case str():
                 if not _is_unicode(value):
-                    raise mistake(path, "it holds half a character (a lone surrogate), which is no text")
+                    raise mistake(path, "it contains a lone surrogate, which is not text")
                 return value
             case bool() | None:
                 return value

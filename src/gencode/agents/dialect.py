@@ -1,7 +1,7 @@
 """What a dialect of agent files is, and what a file of any dialect becomes.
 
-A dialect says where its files lie, how its fields are spelled and what is special about it; everything else
-is read the same way for all of them.
+A dialect gives the folders of its files, the names of its fields and what is special about it; everything
+else is read in the same way for all of them.
 """
 
 import re
@@ -40,7 +40,7 @@ _OTHER_MODES = {"readonly": Mode.PLAN, "ask": Mode.DEFAULT, "read": Mode.PLAN}
 
 
 class ParsedFile(Struct, frozen=True):
-    """A file as its format says it: fields with their lines, the text below them, how it was read."""
+    """The parsed contents of a file: fields with their lines, the text below them, and how it was read."""
 
     fields: dict[str, Any]
     lines: dict[str, int] = {}
@@ -68,7 +68,7 @@ class AgentFile(Struct, frozen=True):
 
 
 def field_names(**fields: str) -> dict[str, str]:
-    """A table from spellings to the names of fields, from `name="spelling spelling"`; `_` stands for `-`."""
+    """A table from spellings to field names, made from `name="spelling spelling"`; `_` stands for `-`."""
     return {
         same_name(each): "" if field == "nothing" else field.replace("_", "-")
         for field, spellings in fields.items()
@@ -107,6 +107,8 @@ COMMON: Mapping[str, str] = MappingProxyType(
         hidden="hidden",
         instructions="instructions",
         temperature="temperature",
+        max_tokens="max-tokens",
+        display_name="display-name",
     )
 )
 """The fields of GenCode and Claude Code, which everybody else borrows from."""
@@ -116,8 +118,10 @@ _NAMELESS = frozenset(("agent.md", "agent.yaml", "agent.yml", "agent.json", "AGE
 
 
 Near = Callable[[str], bytes | None]
-"""Gives what a file holds by its path from the folder of the one that names it; None where there is none to
-be read. Whoever asks has made sure that the name leads nowhere else."""
+"""Reads a file by its path from the folder of the file that names it; None if there is none.
+
+The caller has checked that the path does not lead out of that folder.
+"""
 
 
 def alone(_: str) -> None:
@@ -125,7 +129,7 @@ def alone(_: str) -> None:
 
 
 def by_itself(parsed: ParsedFile, _: Near, __: PurePath) -> ParsedFile:
-    """A file says everything itself."""
+    """A dialect whose files need no others."""
     return parsed
 
 
@@ -149,19 +153,18 @@ def usual_name(path: PurePath) -> str:
 
 
 class Dialect(Struct, frozen=True, eq=False):
-    """How one product writes agents down.
+    """How one product writes agents.
 
-    `project` and `user` are folders below a project and below the user's home; files lie in them at any depth
-    when it is `deep`, else directly, or one folder down when they all have the name `file`. `joined` adds
-    the files that one is based on, `prepare` makes plain fields of it all, `wanted` reads what it says about
-    tools, `finish` adds what is special.
+    `project` and `user` are folders below a project and below the user's home; files that all have the name
+    `file` are one folder further down. If it is `registered`, `*` stands for every tool there is, also for
+    those that have to be named. `joined` adds the files that one is based on, `prepare` turns everything into
+    plain fields, `wanted` reads its tools, `finish` adds what is special.
     """
 
     name: str
     project: tuple[str, ...] = ()
     user: tuple[str, ...] = ()
     endings: tuple[str, ...] = (".md",)
-    deep: bool = True
     file: str = ""
     fields: Mapping[str, str] = COMMON
     modes: Modes = MappingProxyType(CLAUDE_MODES)
@@ -170,6 +173,7 @@ class Dialect(Struct, frozen=True, eq=False):
     modules: bool = False
     strict: bool = False
     nameless: bool = False
+    registered: bool = False
     every: tuple[str, ...] = ()
     joined: Callable[[ParsedFile, Near, PurePath], ParsedFile] = by_itself
     prepare: Callable[[ParsedFile], ParsedFile] = as_is
@@ -179,7 +183,7 @@ class Dialect(Struct, frozen=True, eq=False):
 
 
 def mode_called(written: str, modes: Modes) -> tuple[Mode | None, bool]:
-    """The mode a word stands for, and whether the dialect knows the word.
+    """The mode for a word, and whether the dialect knows the word.
 
     An unknown word is read as `default`: the parent may let the agent do less, never more.
     """

@@ -1,9 +1,8 @@
 """Notices changes of agent and skill files by their size and times.
 
-Nothing runs for it: whoever needs agents or skills asks for them anew, and before that names, sizes and times
-of the files are compared. A file that breaks keeps its last good version. What a trusted project brings goes
-on counting as it was trusted when its files change, and what is new of it waits until a person trusts the
-folder again.
+Nothing runs in the background: before agents or skills are used, names, sizes and times of the files are
+compared. A file that becomes invalid keeps its last good version. A trusted project keeps the version that
+was trusted when its files change, until a person trusts the folder again.
 """
 
 import logging
@@ -47,9 +46,9 @@ class FileStamp(NamedTuple):
 class FileWatcher:
     """Notices changes of files and folders, which need not exist yet.
 
-    `places` are the user's own files and folders, where links are followed; below `projects` none is. Where
-    there are more than `MOST_FILES` they are looked at by a thread, and at most once in `PAUSE` seconds: a
-    change is then noticed later, and nobody waits for it.
+    `places` are the user's own files and folders, where links are followed; below `projects` none is. With
+    more than `MOST_FILES` a thread checks them, at most once in `PAUSE` seconds: a change is then noticed
+    later, and no caller waits.
     """
 
     def __init__(

@@ -1,7 +1,7 @@
 """Reads front matter: the fields between two lines of dashes at the top of a Markdown file.
 
-Files are hostile input and careless input. What is YAML is read as YAML; what is not is repaired in two
-steps, and the result says which one it took.
+Files are hostile input and careless input. Valid YAML is read as YAML; anything else is repaired in two
+steps, and the result says which one was used.
 """
 
 import re
@@ -59,7 +59,7 @@ def _value(text: str) -> Plain | None:
 MOST_BYTES = 64 * 1024
 
 Stage = Literal["strict", "requoted", "split"]
-"""How a file was read: as it stands, with quotes added, or cut at the names of its fields."""
+"""How a file was read: as it is, with quotes added, or cut at the names of its fields."""
 
 _NO_FRONT_MATTER = "it has no front matter (fields between two lines of ---), so it is no {what}"
 
@@ -73,7 +73,7 @@ _WRAPPED = re.compile(r"\A\s*(?P<ticks>`{3,}|~{3,})[^\n`]*\n(?=\s*-{3})")
 
 
 class FrontMatter(Struct, frozen=True):
-    """What a file says: its fields, the line each one stands on, the text below, and what was repaired."""
+    """The front matter of a file: its fields with their lines, the text below, and what was repaired."""
 
     fields: dict[str, Any]
     lines: dict[str, int]
@@ -144,7 +144,7 @@ def _quoted(line: int) -> FileFinding:
 
 
 def _split(text: str, path: str, what: str) -> tuple[str, str, int]:
-    """The text between the fences, the text below them, and how many lines stand before the first field."""
+    """The text between the fences, the text below them, and the line number of the first field."""
     text = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
     trimmed = text.lstrip(" \n")
     if text.startswith(" ") or "\n " in text[: len(text) - len(trimmed)]:

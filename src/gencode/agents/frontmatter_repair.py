@@ -97,7 +97,7 @@ FIELDS = frozenset(
 )
 """Names at which the second repair begins a field."""
 _ONCE = frozenset(map(same_name, ("tools", "allowed-tools", "disallowed-tools", "permission-mode", "name")))
-"""What must not be there twice: nobody could say which one counts."""
+"""Fields that must not occur twice, because it would be a guess which one applies."""
 
 _WEIGHTY = frozenset(
     map(
@@ -118,7 +118,7 @@ _WEIGHTY = frozenset(
         ),
     )
 )
-"""What says how much an agent may do; a repair must not make it part of a text."""
+"""Fields that limit what an agent may do; a repair must not make them part of a text."""
 _LOOKS = re.compile(r"""[ \t]*["']?(?P<name>[A-Za-z][\w-]{0,40})["']?[ \t]*:""")
 _FIELD = re.compile(r"(?P<indent> *)(?P<head>[\w-]+:[ \t]+)(?P<value>\S.*)\Z")
 _ITEM = re.compile(r"(?P<indent> *)(?P<head>- +)(?P<value>[*@`%].*)\Z")
@@ -178,9 +178,9 @@ def split_at_fields(block: str, path: str, before: int) -> tuple[dict[str, Any],
 
 
 def swallowed(block: str, fields: Mapping[str, Any], lines: Mapping[str, int], before: int) -> int | None:
-    """The line of a field that weighs and became part of another one's text by a repair; None: there is none.
+    """The line of a limiting field that a repair made part of another field's text; None: there is none.
 
-    Texts in literal blocks are what they are, and what stands below a field with fields has its own meaning.
+    Texts in literal blocks stay as they are, and lines below a field with subfields have their own meaning.
     """
     begins = {line - before: name for name, line in lines.items()}
     texts = False

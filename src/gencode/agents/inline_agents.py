@@ -1,30 +1,28 @@
 """Agents given on the command line with `--agents`, as Claude Code takes them.
 
-They count for one session and before all files, because the person who types knows best. What they may do is
-bounded like everybody's: by whoever sends them. A mistake in one is an error and never a field less, since
-nobody reads warnings about something that was typed a moment ago.
+They apply for one session and come before all files. Like every agent they never may do more than their
+parent. A mistake is an error and not a warning, since a warning about something just typed would be missed.
 """
 
 from collections.abc import Callable, Mapping
 from typing import Any, cast
 
-from msgspec.structs import replace
-
+from gencode.agent.model_names import is_known, model_called
 from gencode.agents.agent_builder import build_agent
 from gencode.agents.dialect import CLAUDE_MODES, COMMON, ParsedFile, mode_called
 from gencode.agents.dialects.table import GENCODE
 from gencode.agents.file_errors import mistake
-from gencode.agents.model_names import is_known, model_called
 from gencode.agents.registry import MAIN, AgentEntry, Registry
 from gencode.core.errors import UserMistake, nearest
 from gencode.core.spec import AgentSpec, same_name
+from gencode.core.structs import replace
 from gencode.core.text import one_line
 from gencode.permissions.project_files import LARGEST_KEPT
 
 FLAG = "--agents"
 MOST_AGENTS = 100
 _NOT_HERE = ("name", "when-to-use", "override", "hidden")
-"""Fields of files that say nothing here: the name stands before the fields, and what is typed applies."""
+"""Fields of files that have no meaning here."""
 _PROMPT = same_name("prompt")
 _FIELDS = {spelled: field for spelled, field in COMMON.items() if field not in _NOT_HERE}
 
@@ -54,7 +52,7 @@ def with_typed(table: Mapping[str, Any]) -> Callable[[Registry], Registry]:
 
 
 def typed_agents(table: Mapping[str, Any]) -> tuple[AgentEntry, ...]:
-    """The agents of `{name: {field: value}}`; UserMistake says what is wrong with the first that is none."""
+    """The agents of `{name: {field: value}}`; UserMistake says what is wrong with the first invalid one."""
     if len(table) > MOST_AGENTS:
         raise UserMistake(f"{FLAG} holds more than {MOST_AGENTS} agents; write files for some of them.")
     found: dict[str, AgentEntry] = {}

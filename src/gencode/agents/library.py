@@ -1,22 +1,24 @@
-"""The agents and skills of a session, reloaded when their files change."""
+"""The agents, skills and slash commands of a session, reloaded when their files change."""
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from msgspec.structs import replace
-
+from gencode.agents.command_files import CommandFiles
 from gencode.agents.file_watcher import FileWatcher
 from gencode.agents.registry import AgentEntry, Registry
-from gencode.agents.skills import PreloadedSkills, Skills, users_folders, users_home
+from gencode.agents.skills import PreloadedSkills, Skills, users_folder, users_folders, users_home
 from gencode.core.errors import UserMistake
 from gencode.core.messages import ToolCall
 from gencode.core.spec import AgentSpec, SkillEntry
+from gencode.core.structs import replace
 from gencode.permissions.agent_folders import (
     AGENT_FOLDERS,
+    COMMAND_FOLDERS,
     CONFIGS,
     SKILL_FOLDERS,
+    USER_COMMAND_FOLDERS,
     USER_CONFIGS,
     USER_FOLDERS,
 )
@@ -26,9 +28,9 @@ from gencode.permissions.trust import FolderTrust, standing
 
 R = TypeVar("R")
 Load = Callable[[Sequence[FolderTrust]], R]
-"""Reads everything there is now, with projects as they stand."""
+"""Reads all agents, skills and commands from disk."""
 Keep = Callable[[R, R, str], R]
-"""What counts of what was read now and before; the text says why the earlier version of a project applies."""
+"""Chooses between the versions read now and before; the text says why the earlier one applies."""
 
 
 class LiveRegistry(Generic[R]):
@@ -69,7 +71,7 @@ class LiveRegistry(Generic[R]):
         return self.last
 
     def _look_at(self, project: FolderTrust) -> "_ProjectState":
-        """A project as it stands now, unless it was trusted and has changed since; then why it does not."""
+        """A project as it is on disk; if it was trusted and has changed since, the reason why not."""
         try:
             now = standing(project.folder, self._home)
         except UserMistake as mistake:
@@ -127,6 +129,22 @@ def living_skills(
     )
 
 
+def living_commands(home: Path, projects: Iterable[FolderTrust] = ()) -> LiveRegistry[CommandFiles]:
+    """The slash commands from files, always as their files are now."""
+    projects, user = tuple(projects), users_home()
+    watch = FileWatcher(
+        [users_folder(folder, home, user) for folder in USER_COMMAND_FOLDERS],
+        [project.folder / folder for project in projects for folder in COMMAND_FOLDERS],
+    )
+    return LiveRegistry(
+        lambda found: CommandFiles.load(home, *found),
+        lambda now, before, note: now,
+        watch,
+        home,
+        projects,
+    )
+
+
 def keep_agents(now: Registry, before: Registry, note: str) -> Registry:
     """The agents there are now, and of those whose file broke the version before."""
     kept = list(_kept(now.listing(), before.listing(), note, _warned_agent))
@@ -158,7 +176,7 @@ def _kept(now: Sequence[E], before: Sequence[E], note: str, warned: Callable[[E,
             yield from (
                 warned(each, entry.problem) for each in earlier if (each.path, _name(each)) not in still
             )
-        else:  # what a project brought before is not trusted any more once it is trusted anew
+        else:  # an earlier version is not trusted any more once the folder is trusted again
             yield entry
 
 
@@ -184,7 +202,9 @@ Amounts = Callable[[ToolCall, Callable[[], Skills]], ToolCall | None]
 
 
 class Library:
-    """The agents and skills of the user and of projects, the nearest first, after agents that were `typed`.
+    """The agents, skills and commands of the user and of projects, the nearest first.
+
+    Agents that were `typed` come before them.
 
     A change of a file takes effect for agents that start after it.
     """
@@ -201,6 +221,7 @@ class Library:
         self._amounts = amounts
         self._agents: LiveRegistry[Registry] = living_agents(home, projects)
         self._skills: LiveRegistry[Skills] | None = None
+        self._commands: LiveRegistry[CommandFiles] | None = None
         self._with_typed: Callable[[Registry], Registry] | None = None
         if typed:
             from gencode.agents.inline_agents import with_typed
@@ -226,6 +247,13 @@ class Library:
         if self._skills is None:
             self._skills = living_skills(self._home, self._projects)
         return self._skills.current()
+
+    @property
+    def commands(self) -> CommandFiles:
+        """The slash commands from files there are now."""
+        if self._commands is None:
+            self._commands = living_commands(self._home, self._projects)
+        return self._commands.current()
 
     def find(self, name: str) -> AgentSpec:
         """An agent by name; UnknownName offers the nearest."""

@@ -11,7 +11,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path, PurePath
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from gencode.agents.agent_file import ENDINGS, from_path, home_of, read_agent_files
 from gencode.agents.dialect import AgentFile, Near
@@ -19,6 +18,7 @@ from gencode.agents.dialects.table import level, rank
 from gencode.agents.file_errors import FileFinding, NotAnAgent, mistake, no_agent
 from gencode.core.errors import UserMistake
 from gencode.core.spec import same_name
+from gencode.core.structs import replace
 from gencode.core.text import one_line
 from gencode.permissions.agent_folders import CONFIG_NAMES
 from gencode.permissions.project_files import LARGEST_KEPT
@@ -65,8 +65,12 @@ def lint(paths: Sequence[Path]) -> LintReport:
     found: dict[str, None] = {}
     for path in paths:
         place = _plain(path)
-        if not os.path.lexists(place):
-            raise UserMistake(f"There is no file or folder {path}.")
+        try:
+            os.lstat(place)
+        except PermissionError as error:
+            raise UserMistake(f"{path} cannot be read ({error.strerror}).") from None
+        except (OSError, ValueError):
+            raise UserMistake(f"There is no file or folder {path}.") from None
         for each in _below(place) if place.is_dir() else (str(place),):
             found.setdefault(each)
             if len(found) > MOST_FILES:
@@ -79,7 +83,7 @@ def lint(paths: Sequence[Path]) -> LintReport:
 
 
 def _below(folder: Path) -> Iterator[str]:
-    """The files in a folder and everything below it, in order of their names."""
+    """The files in a folder and everything below it, sorted by name."""
     waiting = [(str(folder), DEEPEST)]
     while waiting:
         here, deeper = waiting.pop()
@@ -130,7 +134,7 @@ def _near(path: str) -> Near:
 
 
 class SchemaChecker:
-    """Says what a call of each agent would say about its schema, as long as there is time left for that."""
+    """Checks the output schema of each agent, as long as there is time left for that."""
 
     def __init__(self) -> None:
         self._left = SCHEMA_SECONDS

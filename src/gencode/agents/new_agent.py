@@ -7,7 +7,6 @@ from hashlib import sha256
 from pathlib import Path
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from gencode.agents.agent_file import read_agent_file
 from gencode.agents.dialect import AgentFile
@@ -15,6 +14,7 @@ from gencode.agents.tool_lists import EVERY, named
 from gencode.agents.tool_names import known_tools, tools_called
 from gencode.core.errors import UnknownName, UserMistake
 from gencode.core.spec import same_name
+from gencode.core.structs import replace
 
 _PLAIN = re.compile(r"[A-Za-z](?:[A-Za-z0-9 ./_-]*[A-Za-z0-9.])?")
 _WORDS = ("true", "false", "null", "yes", "no", "on", "off", "n", "y")

@@ -1,19 +1,18 @@
 """Turns the permissions of opencode and Kilo (tools and patterns with actions) into rules.
 
-There the last match counts, here the strictest rule does. So patterns are carried over in the way that never
-lets more through; what nobody understands leaves an agent the tools that read.
+There the last match applies, here the strictest rule. So patterns are translated in the way that never allows
+more; if something is unknown, the agent keeps only the tools that read.
 """
 
 from collections.abc import Iterator
 from typing import Any, NamedTuple, cast
-
-from msgspec.structs import replace
 
 from gencode.agents.agent_fields import Fields, normalized
 from gencode.agents.tool_lists import EVERY, RequestedTools, switch
 from gencode.agents.tool_names import MCP, READING, USUAL, tools_called, tools_denied
 from gencode.core.rules import Action, Mode, Rule, RuleOrigin, merge, written_in
 from gencode.core.spec import AgentSpec, ToolChoice
+from gencode.core.structs import replace
 from gencode.core.text import one_line
 
 _KEYS = {
@@ -46,7 +45,7 @@ class ToolPermissions(NamedTuple):
 
 
 class PermissionMap(NamedTuple):
-    """What is said about each tool by its key; `odd` are parts that nobody understands."""
+    """The rules for each tool by its key; `odd` are parts that are unknown."""
 
     says: dict[str, ToolPermissions]
     odd: tuple[str, ...] = ()
@@ -77,7 +76,7 @@ def tools_of(key: str) -> tuple[str, ...]:
 
 
 def _lines(value: Any, odd: list[str]) -> Iterator[_PermissionLine]:
-    """What is said, one line for each pattern."""
+    """The rules, one line for each pattern."""
     if isinstance(value, dict):
         for key, said in cast("dict[str, Any]", value).items():
             patterns = cast("dict[str, Any]", said).items() if isinstance(said, dict) else [(EVERY, said)]
@@ -131,7 +130,7 @@ def _says(lines: list[_PermissionLine], key: str) -> ToolPermissions:
 
 
 def _action(value: Any) -> Action:
-    """The action of a word. One that nobody knows refuses."""
+    """The action of a word; an unknown one denies."""
     word = str(value).strip().casefold()
     if word in ("ask", "prompt", "confirm"):
         return Action.ASK
@@ -146,7 +145,7 @@ def rules_for(tool: str, says: ToolPermissions, origin: RuleOrigin) -> list[Rule
             continue
         rules += [Rule(tool, each, action, origin) for each in _patterns(tool, pattern, action)]
         if tool == "Bash" and action is not Action.ALLOW and EVERY in pattern[:-1]:
-            # Their star also spans words, ours does not: what cannot be carried over is asked.
+            # Their star also matches across words, ours does not: what cannot be translated needs approval.
             rules.append(Rule(tool, EVERY, Action.ASK, origin))
     if says.always is not None and says.always is not Action.ALLOW:
         left = (Action.ALLOW, Action.ASK) if says.always is Action.DENY else (Action.ALLOW,)
@@ -156,7 +155,7 @@ def rules_for(tool: str, says: ToolPermissions, origin: RuleOrigin) -> list[Rule
 
 
 def _patterns(tool: str, pattern: str, action: Action) -> tuple[str, ...]:
-    """A pattern in our words. Their star stands for more words and for folders, too."""
+    """A pattern in our syntax. Their star also matches spaces and slashes."""
     if tool in PATHS and action is not Action.ALLOW and EVERY in pattern:
         return (pattern, pattern.replace("**", EVERY).replace(EVERY, "**"))
     if tool != "Bash" or not pattern.endswith(EVERY) or pattern.endswith(" *"):

@@ -1,9 +1,9 @@
 """The registry of agents: which there are, where they come from, and which one wins a name.
 
-Built-in agents are files in this package; those of the user may replace them. Agents of a project count when
-its folder is trusted; they replace a built-in one only when they say so with `override: true`. Before that
-they are named and not read. Of agents with one name the first in the order of the contract counts: first
-the levels it names, and in each of them the nearest folder, the user's own being the farthest.
+Built-in agents are files in this package; those of the user may replace them. Agents of a project need its
+trust; they replace a built-in one only with `override: true`. Before that they are listed and not read. Of
+agents with one name the order of the contract decides: first its levels, and in each of them the nearest
+folder, the user's own being the farthest.
 """
 
 import os
@@ -14,7 +14,6 @@ from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from gencode.agents.agent_file import read_agent, read_agent_file, read_agent_files
 from gencode.agents.dialect import AgentFile, Near, usual_name
@@ -22,6 +21,7 @@ from gencode.agents.dialects.table import GENCODE, dialect_named, level, rank
 from gencode.agents.file_errors import mistake
 from gencode.core.errors import UnknownName, UserMistake
 from gencode.core.spec import AgentSpec, same_name
+from gencode.core.structs import replace
 from gencode.core.text import one_line
 from gencode.permissions.agent_folders import USER_CONFIGS, USER_FOLDERS, agent_dialect, beside
 from gencode.permissions.project_files import LARGEST_KEPT
@@ -106,8 +106,8 @@ _TAKEN = "the name main belongs to the conversation itself; choose another"
 class AgentEntry(Struct, frozen=True):
     """One agent file: its agent, or why it has none.
 
-    `project`: it came with the folder we work in, or with the one `distance` folders further away that
-    belongs to it. `untrusted` says why it was not even read.
+    `project`: it came with the working directory, or with a project folder `distance` levels above it.
+    `untrusted` says why it was not even read.
     """
 
     path: str
@@ -116,6 +116,9 @@ class AgentEntry(Struct, frozen=True):
     problem: str = ""
     project: bool = False
     untrusted: str = ""
+    claims: str = ""
+    """What the agent of a file is called whose folder was trusted and has changed: nobody else takes its
+    name in silence."""
     dialect: str = "gencode"
     distance: int = 0
 
@@ -214,9 +217,12 @@ class Registry:
     def find(self, name: str) -> AgentSpec:
         """An agent by its name or alias, without regard to case and separators."""
         key = same_name(name)
-        for candidate in (key, _ALIASES.get(key, key)):
-            if candidate in self._agents:
-                return self._agents[candidate]
+        found = self._agents.get(key) or self._agents.get(_ALIASES.get(key, key))
+        for entry in self._entries:
+            if entry.claims and same_name(entry.claims) == key and self._is_before(entry, found):
+                raise UserMistake(f"The agent {name!r} cannot be used. {entry.untrusted}")
+        if found is not None:
+            return found
         for entry in self._entries:
             why = entry.problem or entry.untrusted
             if why and same_name(usual_name(PurePath(entry.path))) == key:
@@ -235,6 +241,11 @@ class Registry:
         """Every agent that can be started and is not hidden, by name."""
         shown = (spec for spec in self._agents.values() if not spec.hidden)
         return sorted(shown, key=lambda spec: (spec.name.casefold(), spec.name))
+
+    def _is_before(self, entry: AgentEntry, agent: AgentSpec | None) -> bool:
+        """Whether the agent of a file would be used rather than another one."""
+        other = next((each for each in self._entries if each.spec is not None and each.spec is agent), None)
+        return other is None or _rank(entry) < _rank(other)
 
     def _judged(self, entry: AgentEntry) -> AgentEntry:
         if entry.spec is None or entry.shadowed_by:
@@ -260,8 +271,16 @@ def _kept_apart(entry: AgentEntry, built_in: Mapping[str, AgentSpec]) -> AgentEn
     return replace(entry, spec=spec, shadowed_by=taken.source)
 
 
+def _taken_name(spec: AgentSpec) -> bool:
+    """Whether a project's agent has the name of a built-in one and does not say that it takes its place."""
+    likeness = _likeness(spec.name)
+    return not spec.override and _ALIASES.get(likeness, likeness) in {
+        _likeness(each.stem) for each in _ours()
+    }
+
+
 def _likeness(name: str) -> str:
-    """A name as it looks at a glance: no case, accents, separators, nor letters that cannot be seen."""
+    """A name as it looks at a glance: without case, accents, separators and invisible letters."""
     plain = unicodedata.normalize("NFKD", name)
     return "".join(each for each in plain if each.isalnum() and each not in _FILLERS).casefold()
 
@@ -275,10 +294,22 @@ def _of_project(project: FolderTrust, distance: int) -> Iterator[AgentEntry]:
         place, texts = project.folder / path, project.brought.texts
         if project.trusted:
             for entry in _entries_of(texts[path], place, dialect, _brought_near(path, texts)):
-                yield replace(entry, project=True, distance=distance)
+                spec = replace(entry.spec, project=True) if entry.spec is not None else None
+                yield replace(entry, spec=spec, project=True, distance=distance)
         else:
             why = f"{place}: {project.why_not}"
-            yield AgentEntry(str(place), project=True, untrusted=why, dialect=dialect, distance=distance)
+            entry = AgentEntry(str(place), project=True, untrusted=why, dialect=dialect, distance=distance)
+            if project.state != "changed":
+                yield entry
+                continue
+            for read in _entries_of(texts[path], place, dialect, _brought_near(path, texts)):
+                named = "" if read.spec is None or _taken_name(read.spec) else read.spec.name
+                yield replace(entry, claims=named)
+    for path in sorted(project.added.texts):
+        place = project.folder / path
+        why = f"{place}: {project.why_not}"
+        kind = agent_dialect(path) or GENCODE.name
+        yield AgentEntry(str(place), project=True, untrusted=why, dialect=kind, distance=distance)
 
 
 def _brought_near(path: str, texts: Mapping[str, bytes]) -> Near:
@@ -303,7 +334,7 @@ def _ours() -> list[Path]:
 def _users_home() -> Path | None:
     try:
         return Path.home()
-    except RuntimeError:  # nobody knows where it is
+    except RuntimeError:  # its folder is not known
         return None
 
 

@@ -28,7 +28,8 @@ LONGEST_WORD = 200
 LONGEST_DESCRIPTION = 4_096
 MOST_TOOLS = 200
 MOST_WARNINGS = 10
-GENERAL = "general-purpose"
+GENERAL = "general"
+"""The type `general` of the folder, or else the built-in general-purpose."""
 
 _KNOWN = {
     same_name(spelled): field
@@ -77,7 +78,7 @@ def _text(content: bytes, path: str) -> str:
     try:
         return kept.decode("utf-8")
     except UnicodeDecodeError as error:
-        if len(content) > LARGEST_KEPT and error.start > len(kept) - 4:  # the cut went through a character
+        if len(content) > LARGEST_KEPT and error.start > len(kept) - 4:  # the limit fell inside a character
             return kept[: error.start].decode("utf-8")
         line = kept.count(b"\n", 0, error.start) + 1
         raise mistake(path, "it is not UTF-8 text", line) from None
@@ -185,7 +186,7 @@ class _SkillBuilder:
         return word
 
     def _truth(self, field: str) -> bool:
-        """A field that takes something away when it is true: whatever is not plainly false counts as true."""
+        """A field that restricts when it is true: any value that is not plainly false is taken as true."""
         value = self._fields.get(field)
         return value not in (None, False, "", "false", "no", "off", 0)
 

@@ -1,8 +1,8 @@
 """The registry of skills: which there are, where they come from, and which one wins a name.
 
-A skill is a folder with a `SKILL.md`. Nearest first: of each kind of folder the project's before the user's.
-Those of a project count when its folder is trusted, with exactly the bytes that were trusted; before that
-they are named and not read.
+A skill is a folder with a `SKILL.md`. The nearest folder comes first: of each kind the project's before the
+user's. Those of a project need its trust, for exactly the bytes that were trusted; before that they are
+listed and not read.
 """
 
 import os
@@ -11,12 +11,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from msgspec import Struct
-from msgspec.structs import replace
 
+from gencode.agent.prompt import listing
 from gencode.agents.file_errors import mistake
 from gencode.agents.skill_file import FILE, read_skill
 from gencode.core.errors import UnknownName, UserMistake
 from gencode.core.spec import Skill, SkillEntry, same_name
+from gencode.core.structs import replace
 from gencode.core.text import clip, inert, one_line
 from gencode.permissions.agent_folders import SKILL_FOLDERS
 from gencode.permissions.project_files import LARGEST_KEPT
@@ -68,7 +69,7 @@ class Skills:
         user = users_home() if user is None else user
         found: list[SkillEntry] = []
         for folder in SKILL_FOLDERS:
-            users = _users_folder(folder, home, user)
+            users = users_folder(folder, home, user)
             for project in projects:
                 if project.folder / folder != users:
                     found += _of_project(project, folder)
@@ -98,24 +99,9 @@ class Skills:
     def lines(self, most: int = LONGEST_LISTING) -> str:
         """A line for every skill, `- name: when to use it`, in at most `most` characters.
 
-        Descriptions become shorter before any name is left out, and a note says how many were.
+        Descriptions are shortened before any name is left out, and a note says how many were.
         """
-        known = [(one_line(each.name, 64), one_line(each.description, 240)) for each in self.usable()]
-        lines: list[str] = []
-        for longest in (240, 120, 60, 0):
-            lines = [
-                f"- {name}: {one_line(said, longest)}" if longest else f"- {name}" for name, said in known
-            ]
-            if len("\n".join(lines)) <= most:
-                return "\n".join(lines)
-        kept: list[str] = []
-        room = most - 60
-        for line in lines:
-            room -= len(line) + 1
-            if room < 0:
-                break
-            kept.append(line)
-        return "\n".join([*kept, f"- and {len(lines) - len(kept)} more that can be used by name"])
+        return listing(((each.name, each.description) for each in self.usable()), most, 240)
 
     def preloaded(self, names: Sequence[str], most: int = LONGEST_PRELOADED) -> PreloadedSkills:
         """The text that an agent's instructions end with when its file names skills, in `most` characters."""
@@ -165,18 +151,19 @@ def _as_part(skill: Skill, room: int) -> tuple[str, str]:
 def users_folders(home: Path, user: Path | None = None) -> list[Path]:
     """Every folder of the user's that skills are read from, whether or not it is there."""
     user = users_home() if user is None else user
-    return [_users_folder(folder, home, user) for folder in SKILL_FOLDERS]
+    return [users_folder(folder, home, user) for folder in SKILL_FOLDERS]
 
 
 def users_home() -> Path:
-    """The user's home folder, also where nobody knows which one that is."""
+    """The user's home folder, also where it is not known."""
     try:
         return Path.home()
-    except RuntimeError:  # nobody's home: there is nothing of theirs to be found
+    except RuntimeError:  # a folder that does not exist, so nothing is found in it
         return Path("/nonexistent")
 
 
-def _users_folder(folder: str, home: Path, user: Path) -> Path:
+def users_folder(folder: str, home: Path, user: Path) -> Path:
+    """A folder of the user's own; below `.gen` it is in `home`, the user's folder for GenCode."""
     kind, _, name = folder.partition("/")
     return home / name if kind == ".gen" else user / folder
 
@@ -220,7 +207,7 @@ def _of_user(folder: Path) -> list[SkillEntry]:
     entries: list[SkillEntry] = []
     for path in _skill_files(folder):
         try:
-            entries.append(SkillEntry(str(path), read_skill(_content(path), str(path))))
+            entries.append(SkillEntry(str(path), read_skill(read_bounded(path), str(path))))
         except UserMistake as error:
             entries.append(SkillEntry(str(path), problem=str(error)))
     return entries
@@ -289,7 +276,7 @@ def _is_shown(path: str) -> bool:
     return not hidden and path.isprintable() and not is_secret(folded(path), absolute=False)
 
 
-def _content(path: Path) -> bytes:
+def read_bounded(path: Path) -> bytes:
     """At most one byte more of a regular file than is read of it."""
     try:
         handle = os.open(path, _OPEN)

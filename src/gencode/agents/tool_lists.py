@@ -1,8 +1,8 @@
 """The tools of an agent file: reads its lists, and turns them into a choice of tools and rules.
 
-`Bash(git *)` is the tool and a limit: commands that the pattern covers count as usual, all others are asked
-whatever the sender's mode is. `Agent(a, b)` says which agents may be sent. Nothing here ever turns a list
-into all tools.
+`Bash(git *)` is the tool and a limit: commands that match are decided as usual, all others need approval
+whatever the parent's mode is. `Agent(a, b)` limits which agents may be started. No list ever becomes all
+tools.
 """
 
 import re
@@ -40,7 +40,7 @@ def listed(value: Any) -> list[str] | None:
 
 
 def entries_of(value: Any) -> NameList | None:
-    """What a list says, entry by entry; None if it is no list."""
+    """The entries of a list; None if it is no list."""
     if value is None or value is False:
         return NameList([], [], [])
     if not isinstance(value, str | list):
@@ -84,7 +84,7 @@ def _from_text(text: str, found: NameList) -> None:
 
 
 def switch(value: Any) -> bool | None:
-    """Whether a value switches something on or off; None when nobody could say."""
+    """Whether a value switches something on or off; None if that is unclear."""
     if isinstance(value, dict):
         inner = cast("dict[str, Any]", value)
         return switch(next(iter(inner.values()))) if len(inner) == 1 and {*inner} <= {*_SWITCHES} else None
@@ -156,7 +156,7 @@ _ASKED_ANYWAY = ("Bash", "Write", "Edit", "WebFetch", "http_get")
 
 
 class ToolEntry(NamedTuple):
-    """One entry of a list of tools: the name before a parenthesis, and what stands in it."""
+    """One entry of a list of tools: the name, and the text in parentheses."""
 
     text: str
     name: str
@@ -177,11 +177,11 @@ class ToolSelection(NamedTuple):
     mode: Mode | None = None
     findings: tuple[FileFinding, ...] = ()
     refused: str = ""
-    """A denial that nobody understands."""
+    """A denial that is unknown."""
 
 
 class RequestedTools(NamedTuple):
-    """What a file says about tools, in its own words; `allow` None is all tools."""
+    """The tools that a file asks for, in its own words; `allow` None is all tools."""
 
     allow: tuple[str, ...] | None = None
     deny: tuple[str, ...] = ()
@@ -282,7 +282,7 @@ class ToolSelector:
     def _limited(
         self, entries: Sequence[ToolEntry], names: Sequence[str], mode: Mode | None, line: int | None
     ) -> tuple[tuple[Rule, ...], Mode | None]:
-        """The rules that keep a tool to the calls which the file names, and the mode they count in."""
+        """The rules that limit a tool to the calls which the file names, and the mode they apply in."""
         whole = {
             name for entry in entries if not entry.narrow for name in self.called(entry.name) or (entry.name,)
         }
@@ -363,7 +363,7 @@ _WORDS = {
 
 
 def requested_tools(fields: Fields) -> RequestedTools:
-    """What a file says about its tools."""
+    """The tools that a file asks for."""
     wanted = _tools(fields)
     if "allowed-tools" in fields.values:
         wanted = _with_allowed(fields, wanted)

@@ -1,8 +1,8 @@
 """Maps the tool names of other products to ours.
 
-A name that is not in a table is left as it is: it may be the name of a tool that a program brings along, and
-where it is not there nothing is given for it. A tool that can do less than any of ours stands for none of
-them, because a file must never give more than it says.
+A name that is not in a table stays as it is: it may be a tool that a program adds, and where there is none it
+gives nothing. A tool that can do less than any of ours maps to none of them, because a file must never give
+more than it says.
 """
 
 import re
@@ -62,7 +62,7 @@ ON_REQUEST = (
 )
 MCP = "mcp__"
 READING = ("Read", "LS", "Grep", "Glob")
-"""What is left to an agent of which nobody knows what its file takes away."""
+"""The tools left to an agent whose file denies something unknown."""
 
 _SPELLINGS: dict[str, str] = {
     "Read": "read_file ReadFile view cat open_file open_files fs_read readFiles read_many_files "
@@ -111,7 +111,7 @@ _FAMILIES: dict[str, tuple[str, ...]] = {
     "read-only": ("Read", "LS", "Grep", "Glob"),
     "file_editor": ("Read", "Write", "Edit"),
 }
-"""One word for several tools. Each dialect says which of these it knows."""
+"""One word for several tools. Each dialect lists which of these it knows."""
 
 _KNOWN = {same_name(name): name for name in (*USUAL, *ON_REQUEST)}
 _ELSEWHERE = {
@@ -178,8 +178,8 @@ RETIRED = frozenset(
 
 @lru_cache(2_048)
 def tools_called(name: str, families: tuple[str, ...] = ()) -> tuple[str, ...]:
-    """The tools that a name of any product stands for here; nothing when it stands for none that is known."""
-    if not name.isascii():  # a letter that only looks like one of ours
+    """Our tools for a name of any product; none if the name is unknown."""
+    if not name.isascii():  # a look-alike of one of our letters
         return ()
     word = name.casefold()
     if word in families:

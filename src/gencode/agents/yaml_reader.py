@@ -1,4 +1,4 @@
-"""Reads YAML for agent and skill files: no anchors, no tags, no deep nesting.
+"""Reads YAML for agent and skill files: no anchors, tags or deep nesting. TOML and JSON: `agent_file`.
 
 It is read as a stream of events and built here, so that anchors, aliases, tags, deep nesting and repeated
 fields are refused before anything grows. Numbers and dates keep their spelling except for plain integers;

@@ -1,1 +1,1 @@
-"""Budgets: what a task and everything below it may spend, and the ledger that keeps account of it."""
+"""Budgets: what a task with its subagents may spend, and the ledger that records it."""

@@ -1,29 +1,29 @@
-"""The ledger: accounts with limits, holds for calls of a model, and the one inequality that decides.
+"""The ledger: accounts with limits, holds for model calls, and the check that allows a call.
 
-A budget is an account. A task spends from its own account and from all on its path: those of the tasks above
-it, and above a task of no conversation that of the session it runs in. Before a call that any of them limits,
-one transaction checks each and takes a hold; the append of the reply removes the hold and adds what it cost.
-Everything here is pure: the stores load accounts, ask `decide`, and write.
+A budget is an account. A task spends from its own account and from all on its path: those of its ancestors,
+and above a task without a conversation that of its session. Before a call that any of them limits, one
+transaction checks each and inserts a hold; the append of the reply removes the hold and adds the cost.
+Everything here is pure: the stores load accounts, call `decide`, and write.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Protocol
 
 from msgspec import Struct
-from msgspec.structs import replace
 
-from gencode.budgets.limits import COSTS_OF_A_CALL, UNITS, Amounts, cost_of, in_units, limited, read
+from gencode.budgets.limits import COSTS_OF_A_CALL, UNITS, Amounts, cost_of, costs, in_units, limited, read
 from gencode.core.budget import Budget
 from gencode.core.errors import UserMistake
+from gencode.core.structs import replace
 from gencode.core.task import Task
 
 
 class Account(Struct, frozen=True):
-    """The budget of one task and everything below it, or of a session.
+    """The budget of one task with its subagents, or of a session.
 
-    `path` are the ids above it, nearest first; `agent` is whose it is (empty: a session or a conversation).
-    `limits` has only the kinds that are limited. `held` is what `calls` in flight may cost, from here and
-    from below. While it is `open`, its task has not ended, and what it has not spent is set aside above.
+    `path` are the ids above it, nearest first; `agent` is its owner (empty: a session or a conversation).
+    `limits` has only the limited kinds. `held` is what `calls` in flight may cost, of this task and its
+    subagents. While it is `open`, its task has not ended, and its unspent amount is set aside above.
     """
 
     id: str
@@ -35,15 +35,15 @@ class Account(Struct, frozen=True):
     calls: int = 0
     open: bool = True
     seconds: float | None = None
-    """The seconds that `limit` last set for the task, 0 for no limit; None: its journal has them."""
+    """The seconds that `limit` last set for the task, 0 for no limit; None: those in its journal."""
 
     def unspent(self, kind: str) -> int:
-        """What is set aside above for what this limits: what is neither spent nor held of it."""
+        """The amount set aside above for this limit: what is neither spent nor held of it."""
         return max(0, self.limits[kind] - self.spent.get(kind, 0) - self.held.get(kind, 0))
 
 
 class Hold(Struct, frozen=True):
-    """What one call of a task's model may cost. A task makes one call at a time: a new one replaces it."""
+    """The most one model call of a task may cost. A new hold of a task replaces its old one."""
 
     task: str
     path: tuple[str, ...]
@@ -53,10 +53,10 @@ class Hold(Struct, frozen=True):
 
 
 class Granted(Struct, frozen=True):
-    """The call may be made. Nothing was written where nothing on its path is `bounded`.
+    """The call may be made. Nothing was written if nothing on its path is `bounded`.
 
-    One that is `alone` has no other call beside it in any account that limits it. So it may cost more than
-    its hold: no limit is exceeded by more than this one call.
+    A call that is `alone` has no other in any account that limits it. So it may cost more than its hold: no
+    limit is exceeded by more than this one call.
     """
 
     bounded: bool = True
@@ -66,7 +66,7 @@ class Granted(Struct, frozen=True):
 class Wait(Struct, frozen=True):
     """The call does not fit into an account beside those in flight: ask again when one of them has ended.
 
-    `holders` are the tasks whose calls they are; one of a process that died holds until it is closed.
+    `holders` are the tasks of those calls; the hold of a process that died stays until its task is closed.
     """
 
     account: str
@@ -74,9 +74,9 @@ class Wait(Struct, frozen=True):
 
 
 class Shortage(Struct, frozen=True):
-    """Of one kind, too little is left in an account: `spent` and set `aside` of its `limit`.
+    """Too little is left of one kind in an account: `spent` and set `aside` of its `limit`.
 
-    `asked` is what was to be set aside (0: any call); an agent that is sent counts as one itself.
+    `asked` is the amount to be set aside (0: any call); starting a subagent itself costs one agent.
     """
 
     account: str
@@ -118,7 +118,7 @@ class BudgetSpent(UserMistake):
 
     @property
     def kind(self) -> str:
-        """Of what too little is left."""
+        """The kind of budget that is too small."""
         return self.shortage.kind
 
 
@@ -126,7 +126,7 @@ Verdict = Granted | Wait | Shortage
 
 
 class Balance(Struct, frozen=True):
-    """An account as it is now; `left` is what a call from it finds, by the tightest limit above it, too."""
+    """An account as it is now; `left` is what a call may use, considering the limits above it, too."""
 
     account: Account
     aside: Amounts
@@ -134,57 +134,65 @@ class Balance(Struct, frozen=True):
 
     @property
     def budget(self) -> Budget:
-        """Its limits, without seconds: these are a deadline of the task and bound no call."""
+        """Its limits, without seconds: these are a deadline of the task and limit no call."""
         return in_units(self.account.limits)
 
     def seconds(self, journal: float | None) -> float | None:
-        """The seconds of its task, given those of its journal."""
+        """The seconds of its task, given those in its journal."""
         known = self.account.seconds
         return journal if known is None else known or None
 
 
 class Ledger(Protocol):
-    """Where accounts and holds are; every store has one.
+    """The port for accounts and holds; every store implements it.
 
-    Appends keep it: facts that cost anything settle the hold of their task and count in its whole path, a
-    task that is created counts as one agent in all above it, its end closes its account, and going on opens
-    that again. `create` and such an append raise BudgetSpent, and write nothing, where too little is left.
+    Appends update it: events with a cost settle the hold of their task and are added on its whole path, a new
+    task counts as one agent in all accounts above it, its end closes its account, and a resume opens it
+    again. `create` and such an append raise BudgetSpent, and write nothing, if too little is left.
     """
 
     async def left(self, path: Sequence[str]) -> Amounts | None:
-        """What is left for a call of the first on a path, of each limited kind; None: nothing limits it."""
+        """What is left of each limited kind for a call of the first task on a path; None: no limits."""
         ...
 
     async def hold(self, hold: Hold) -> Verdict:
-        """Take a hold if the call may be made now. It is one transaction, and none for an unbounded call."""
+        """Insert a hold if the call may be made now. It is one transaction, and none for an unbounded call.
+
+        Fenced if another owner or nobody has the lease of the task: no append would settle the hold, or it
+        would replace theirs.
+        """
         ...
 
-    async def release(self, task: str) -> None:
-        """Drop the hold of a task whose call was not made; it is no harm if there is none."""
+    async def holds(self, task: str) -> bool:
+        """Whether a task has a hold: its call is in flight, or was when its process died."""
+        ...
+
+    async def release(self, hold: Hold) -> None:
+        """Remove the hold of a call that was not made, if its owner has one for the task."""
         ...
 
     async def limit(self, account: str, budget: Budget) -> None:
-        """Set, raise or lower the budget of a task, or of a session, at any time and from any process.
+        """Set, raise or lower the budget of a task or a session, at any time and from any process.
 
-        It may be less than is spent. BudgetSpent when more is to be set aside than is left above. What a
-        task without an account has spent is read from its journal and those below it.
+        It may be less than is spent. BudgetSpent if more would be set aside than is left above. For a task
+        without an account the amount spent is read from the journals of the task and its subagents.
         """
         ...
 
     async def balance(self, account: str) -> Balance | None:
-        """An account as it is now; None when the task has none."""
+        """An account as it is now; None if the task has none."""
         ...
 
     async def recount(self) -> Sequence[str]:
-        """Read from the journals what was spent from every account; those that had it wrong.
+        """Recompute from the journals what was spent from every account; the accounts that were wrong.
 
-        What was deleted since then is not in the journals any more.
+        Deleted tasks are no longer in the journals.
         """
         ...
 
 
 def account_of(task: Task, above: Sequence[str], spent: Amounts | None = None) -> Account:
-    """The account of a task with these ids above it, by what its journal says of its budget and its cost."""
+    """The account of a task with these ids above it, with the budget and the cost in its journal."""
     return Account(
         task.id,
         tuple(above),
@@ -196,7 +204,7 @@ def account_of(task: Task, above: Sequence[str], spent: Amounts | None = None) -
 
 
 def again(known: Account | None, before: Task, after: Task, above: Sequence[str]) -> Account:
-    """The account of a task that goes on: as it is known, with the budget that was said anew, if any was."""
+    """The account of a task that is resumed: the known one, with a new budget if one was set."""
     account = account_of(after, above)
     if known is None:
         return account
@@ -206,17 +214,25 @@ def again(known: Account | None, before: Task, after: Task, above: Sequence[str]
 
 
 def goes_on(before: Task, after: Task) -> bool:
-    """Whether some facts let a task go on that had ended."""
+    """Whether some events resume a task that had ended."""
     return before.status.ended and not after.status.ended
+
+
+def settles(before: Task, after: Task) -> bool:
+    """Whether some events settle the hold of a task: they have a cost, or end the run of the call.
+
+    A process that takes over may write the end of that run together with a new start.
+    """
+    return after.status.ended or costs(before, after) or before.run.since != after.run.since
 
 
 def decide(accounts: Mapping[str, Account], hold: Hold) -> Verdict:
     """Whether a call may be made, given the accounts on its path and every open one below those.
 
     `spent + held + set_aside + need <= limit`, or nothing is held and something is left: the last call may
-    exceed a limit, once, alone. What an open account on the path has set aside above is there for the call;
-    where more is set aside than there is (a limit was lowered, or a call exceeded one), first come, first
-    served. The earlier hold of the same task is not among what is held.
+    exceed a limit, once, alone. What is set aside for an open account on the path may be used by the call; if
+    more is set aside than there is (a limit was lowered, or a call exceeded one), it is first come, first
+    served. The earlier hold of the same task does not count as held.
     """
     bounds = _bounds(accounts, hold.path)
     if not bounds:
@@ -239,7 +255,7 @@ def decide(accounts: Mapping[str, Account], hold: Hold) -> Verdict:
 
 
 def left_for(accounts: Mapping[str, Account], path: Sequence[str]) -> dict[str, int]:
-    """What is left of each limited kind for a call of the first on a path, by the tightest account."""
+    """What is left of each limited kind for a call of the first task on a path, by the tightest account."""
     left: dict[str, int] = {}
     for account, kind, own, others in _bounds(accounts, path, (*COSTS_OF_A_CALL, "spawns")):
         there = account.limits[kind] - account.spent.get(kind, 0)
@@ -249,10 +265,10 @@ def left_for(accounts: Mapping[str, Account], path: Sequence[str]) -> dict[str, 
 
 
 def check_begins(accounts: Mapping[str, Account], account: Account, *, spawned: bool) -> None:
-    """BudgetSpent when too little is left for a task that begins or goes on, with limits or without.
+    """BudgetSpent if too little is left for a task that begins or is resumed, with limits or without.
 
-    What its account limits is to be set aside above; one that is `spawned` now is an agent more there. Calls
-    in flight do not count: nobody waits for them here.
+    Its own limits are set aside above; a new task (`spawned`) counts as one agent there. Calls in flight do
+    not count, since nobody waits for them here.
     """
     for kind in COSTS_OF_A_CALL:
         limit, spent = account.limits.get(kind), account.spent.get(kind, 0)
@@ -264,7 +280,7 @@ def check_begins(accounts: Mapping[str, Account], account: Account, *, spawned: 
 
 
 def check_limits(accounts: Mapping[str, Account], account: Account, limits: Amounts) -> None:
-    """BudgetSpent when an account is to have more than before, and that is not left above it."""
+    """BudgetSpent if an account's limits are raised by more than is left above it."""
     asked = {
         kind: limit - account.spent.get(kind, 0)
         for kind, limit in limits.items()
@@ -277,7 +293,7 @@ def check_limits(accounts: Mapping[str, Account], account: Account, limits: Amou
 def _check_above(
     accounts: Mapping[str, Account], account: Account, asked: Amounts, itself: Amounts, least: Amounts
 ) -> None:
-    # In its place stands one that has nothing aside, but whose own accounts below are no matter above it.
+    # It is replaced by one that sets nothing aside, whose own accounts below do not count above it.
     shield = replace(account, limits=dict.fromkeys(account.limits, 0), open=True)
     accounts = {each.id: replace(each, held={}) for each in accounts.values()} | {account.id: shield}
     for above, kind, own, others in _bounds(accounts, account.path, (*COSTS_OF_A_CALL, "spawns")):
@@ -291,7 +307,7 @@ def _check_above(
 
 
 def set_aside(accounts: Mapping[str, Account], account: str, kind: str) -> int:
-    """What open accounts below one have not spent, so far as it is not inside of another open one's."""
+    """The unspent amounts of open accounts below one, each counted once."""
     return sum(each.unspent(kind) for each in _below(accounts, account, kind))
 
 
@@ -302,12 +318,12 @@ def balance_of(accounts: Mapping[str, Account], account: Account) -> Balance:
 
 
 def plus(amounts: Amounts, more: Amounts, sign: int = 1) -> dict[str, int]:
-    """Two amounts added up, or one taken from the other."""
+    """The sum of two amounts, or their difference."""
     return {kind: amounts.get(kind, 0) + sign * more.get(kind, 0) for kind in {**amounts, **more}}
 
 
 def with_hold(account: Account, need: Amounts, calls: int = 1) -> Account:
-    """An account with one hold more, or (`calls` is -1) without one that it had."""
+    """An account with one more hold, or (`calls` is -1) with one less."""
     return replace(account, held=plus(account.held, need, calls), calls=account.calls + calls)
 
 
@@ -329,7 +345,7 @@ def _bounds(
 
 
 def _below(accounts: Mapping[str, Account], account: str, kind: str) -> Iterator[Account]:
-    """The open accounts below one that limit a kind, but for those inside of another one of them."""
+    """The open accounts below one that limit a kind, without those inside of another one of them."""
     for each in accounts.values():
         if each.open and kind in each.limits and account in each.path:
             between = (accounts.get(above) for above in each.path[: each.path.index(account)])

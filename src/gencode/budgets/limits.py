@@ -15,14 +15,14 @@ Number = TypeVar("Number", int, float)
 UNITS = {"turns": "turns", "tokens": "tokens", "usd": "USD", "spawns": "agents"}
 COSTS_OF_A_CALL = ("turns", "tokens", "usd")
 NANO = 1_000_000_000
-"""Money is counted in billionths of a dollar: whole numbers, so that all that is set aside comes back."""
+"""Money is counted in billionths of a dollar: whole numbers, so that sums are exact."""
 
 Amounts = Mapping[str, int]
-"""So much of each kind; a kind that is not in it is 0, and as a limit there is none."""
+"""Amounts by kind; a missing kind is 0, and as a limit there is none."""
 
 
 class Spent(Struct, frozen=True):
-    """What a task and everything below it have cost so far; `seconds` are those of the task alone."""
+    """The cost of a task with its subagents so far; `seconds` are those of the task alone."""
 
     turns: int = 0
     tokens: int = 0
@@ -40,12 +40,12 @@ def check_budget(budget: Budget) -> None:
         return
     for kind in budget.__struct_fields__:
         amount: float | None = getattr(budget, kind)
-        if amount is not None and amount_of(kind, amount) != amount:  # a text is none either
+        if amount is not None and amount_of(kind, amount) != amount:  # text is none either
             raise no_budget(kind, amount)
 
 
 def no_budget(kind: str, said: object) -> UserMistake:
-    """Why so much of a kind cannot be a budget."""
+    """Why an amount of a kind cannot be a budget."""
     unit = UNITS.get(kind, kind)
     return UserMistake(f"A budget of {unit} is {allowed(kind)}, not {said!r}; leave it out for no limit.")
 
@@ -69,12 +69,12 @@ def limited(budget: Budget) -> dict[str, int]:
 
 
 def shares(budget: Budget) -> bool:
-    """Whether those below spend from it, too; of seconds each has its own."""
+    """Whether subagents spend from it, too; each has its own seconds."""
     return bool(limited(budget))
 
 
 def tightest(one: Budget, other: Budget) -> Budget:
-    """Both budgets at once."""
+    """The tighter limit of each kind of two budgets."""
     if one == NO_BUDGET or other == NO_BUDGET:
         return one if other == NO_BUDGET else other
     return Budget(
@@ -102,7 +102,7 @@ def in_units(amounts: Mapping[str, int | None]) -> Budget:
 
 
 def in_numbers(spent: Spent) -> dict[str, int]:
-    """In whole numbers; a model or a journal that says less than nothing says nothing."""
+    """Amounts as whole numbers; negative amounts, of a model or an imported journal, count as 0."""
     return {
         "turns": max(0, spent.turns),
         "tokens": max(0, spent.tokens),
@@ -112,12 +112,12 @@ def in_numbers(spent: Spent) -> dict[str, int]:
 
 
 def known(usd: float | None) -> float | None:
-    """An amount of money that is a number."""
+    """An amount of money, if it is a finite number."""
     return usd if usd is not None and math.isfinite(usd) else None
 
 
 def cost_of(task: Task) -> dict[str, int]:
-    """What a task cost itself, without those below it, as the fold of its facts says."""
+    """The cost of a task itself, without its subagents, from its state."""
     usage = task.totals.usage
     return {
         "turns": max(0, task.totals.turns),
@@ -127,12 +127,12 @@ def cost_of(task: Task) -> dict[str, int]:
 
 
 def costs(before: Task, after: Task) -> bool:
-    """Whether facts that lead from one state of a task to a later one cost anything."""
+    """Whether the events between two states of a task have a cost."""
     return before.totals.usage is not after.totals.usage or before.totals.turns != after.totals.turns
 
 
 def cost_between(before: Task, after: Task) -> dict[str, int]:
-    """What some facts cost that lead from one state of a task to a later one; empty for nothing."""
+    """The cost of the events between two states of a task; empty for none."""
     if not costs(before, after):
         return {}
     old, new = cost_of(before), cost_of(after)
@@ -140,7 +140,7 @@ def cost_between(before: Task, after: Task) -> dict[str, int]:
 
 
 def read(kind: str, amount: int) -> str:
-    """A whole number of one kind as a person reads it."""
+    """A whole number of one kind, formatted for a person."""
     if kind != "usd":
         return f"{amount:,}"
     digits = 6 if amount >= NANO // 10**6 else 9

@@ -21,7 +21,7 @@ class Address(Struct, frozen=True):
 
 
 def parse_address(text: str) -> Address:
-    """Read `channel:chat`; UserMistake says what is wrong with anything else."""
+    """Parse `channel:chat`; UserMistake says what is wrong with anything else."""
     channel, colon, chat = text.partition(":")
     if not colon:
         raise UserMistake(f"{text[:80]!r} is no address; write it as channel:chat, for example file:notes.")
@@ -29,7 +29,7 @@ def parse_address(text: str) -> Address:
 
 
 def address(channel: str, chat: str) -> Address:
-    """A checked address: a short name in small letters, and one line of text."""
+    """A checked address: a short name in lower case, and one line of text."""
     name, room = channel.strip().casefold(), chat.strip()
     if not _CHANNEL.match(name):
         raise UserMistake(

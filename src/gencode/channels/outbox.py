@@ -1,9 +1,8 @@
 """The outbox: messages to people wait here until a channel has delivered them.
 
-A message is written down before anybody tries to deliver it, and crossed out after it was delivered. Whoever
-delivers it holds it for two minutes, so that no two processes do so at once; when one is killed in between,
-the message is delivered once more after that. So each arrives at least once, and carries a mark by which
-whoever receives it can tell a repetition.
+A message is stored before it is sent, and removed after it was delivered. The process that sends it claims it
+for two minutes, so that no two do so at once; if that one is killed, the message is sent again afterwards. So
+each arrives at least once, with a mark by which the receiver can recognise a repetition.
 """
 
 import asyncio
@@ -28,10 +27,10 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 LONGEST = 10_000
-"""Characters of one message."""
+"""The longest message, in characters."""
 MOST_WAITING = 1_000
 MOST_TOGETHER = 20
-"""So many messages are delivered side by side, all of them in less time than they are held."""
+"""How many messages are delivered at once, in less time than they are claimed for."""
 MOST_TRIES = 24
 HELD_SECONDS = 120
 SEND_SECONDS = 60
@@ -52,7 +51,7 @@ class OutgoingMessage(Struct, frozen=True):
 
 
 class OutboxMessage(Struct, frozen=True):
-    """A message on its way; `tries` counts how often somebody took it to deliver it."""
+    """A stored message; `tries` counts the attempts to deliver it."""
 
     number: int
     to: Address
@@ -63,49 +62,49 @@ class OutboxMessage(Struct, frozen=True):
 
 
 class OutboxStore(Protocol):
-    """Where messages lie until they are delivered."""
+    """The port for messages that are not delivered yet."""
 
     async def add_message(self, draft: OutgoingMessage) -> OutboxMessage:
-        """Write a message down; UserMistake when too many wait already."""
+        """Store a message; UserMistake if too many are waiting already."""
         ...
 
     async def claim(
         self, channels: Sequence[str], now: str, until: str, number: int | None = None
     ) -> list[OutboxMessage]:
-        """Take messages for these channels that nobody holds at `now`, and hold them; or just one of them."""
+        """Claim messages for these channels that nobody has claimed at `now`; or just one of them."""
         ...
 
     async def remove(self, message: OutboxMessage) -> bool:
-        """Forget a message that was delivered; False when somebody else has taken it since."""
+        """Remove a delivered message; False when another process has claimed it since."""
         ...
 
     async def retry_later(self, message: OutboxMessage, until: str) -> None:
-        """Leave a message that could not be delivered for later, unless somebody else has taken it since."""
+        """Return a message that could not be delivered, unless another process has claimed it since."""
         ...
 
     async def pending(self) -> list[OutboxMessage]:
-        """Everything that is not delivered, oldest first."""
+        """All messages that are not delivered, oldest first."""
         ...
 
 
 class Channel(Protocol):
-    """A way to people."""
+    """A way to send messages to people."""
 
     async def send(self, chat: str, text: str, mark: str) -> None:
-        """Deliver a text to a chat; ToolError says why it could not be. The same mark is the same message."""
+        """Deliver a text to a chat; ToolError says why it failed. The same mark is the same message."""
         ...
 
 
 class MessageStore(Protocol):
-    """A store, as far as messages go."""
+    """The parts of a store that messages need."""
 
     @property
     def outbox(self) -> OutboxStore:
-        """Where messages wait."""
+        """The messages that wait."""
         ...
 
     async def post(self, task: str, text: str, sender: str) -> int:
-        """Leave a letter for a task."""
+        """Post a message to a task."""
         ...
 
 
@@ -118,25 +117,25 @@ class Outbox:
 
     @property
     def channels(self) -> tuple[str, ...]:
-        """The names of the channels there are."""
+        """The names of the known channels."""
         return tuple(self._channels)
 
     def register(self, name: str, channel: Channel) -> None:
-        """Add a channel, or put another one in its place."""
+        """Add or replace a channel."""
         self._channels[name] = channel
 
     def lend(self, other: "Outbox") -> None:
-        """Let another outbox of this process send through the same channels."""
+        """Let another outbox of this process use the same channels."""
         for name, channel in self._channels.items():
             other.register(name, channel)
 
     def check(self, to: Address) -> None:
-        """Refuse a channel that is not there; UnknownName offers the nearest."""
+        """UserMistake for an unknown channel, with the nearest names."""
         if to.channel not in self._channels:
             raise UnknownName("channel", to.channel, self._channels)
 
     async def send(self, draft: OutgoingMessage) -> str:
-        """Write a message down and deliver it; why it has to wait, or nothing when it arrived."""
+        """Store a message and deliver it; why it has to wait, or empty if it arrived."""
         self.check(draft.to)
         message = await self._keeper.outbox.add_message(draft)
         now = datetime.now(UTC)
@@ -148,7 +147,7 @@ class Outbox:
         return await self._keeper.outbox.pending()
 
     async def deliver(self) -> int:
-        """Try everything that waits and is due; how many messages arrived."""
+        """Try to deliver all messages that are due; how many arrived."""
         taken = await self._keeper.outbox.claim(self.channels, *_held(datetime.now(UTC)))
         return (await asyncio.gather(*map(self._delivered, taken))).count("")
 
@@ -165,7 +164,7 @@ class Outbox:
         return ""
 
     async def _kept(self, message: OutboxMessage, why: str) -> None:
-        """Leave a message for later; one that was tried often enough is given up, and its sender told."""
+        """Keep a message for later; after too many attempts it is given up, and its sender is notified."""
         if message.tries < MOST_TRIES:
             pause = min(_LONGEST_PAUSE, _FIRST_PAUSE * 2 ** min(message.tries, 10))
             until = datetime.now(UTC) + timedelta(seconds=pause)
@@ -195,13 +194,13 @@ class TerminalChannel:
 
 
 class FileChannel:
-    """Files below a folder, one for each chat; a message is added at the end."""
+    """Files below a folder, one for each chat; messages are appended."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
     async def send(self, chat: str, text: str, mark: str) -> None:
-        """Add a text to the file of a chat, under a line with the time and the mark."""
+        """Append a text to the file of a chat, below a line with the time and the mark."""
         if not _FILE.match(chat):
             raise ToolError(f"{chat!r} is no name of a file; use up to 64 letters, digits, - and _.")
         lines = "\n".join(f"  {line}" for line in text.splitlines())
@@ -229,7 +228,7 @@ class WebhookSettings(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class WebhookChannel:
-    """A public address that takes messages as JSON. Nothing but the user's settings names one."""
+    """A public address that accepts messages as JSON. Only the user's settings can name one."""
 
     def __init__(self, name: str, told: WebhookSettings, internet: "WebResolver | None" = None) -> None:
         self._name = name
@@ -237,7 +236,7 @@ class WebhookChannel:
         self._internet = internet
 
     async def send(self, chat: str, text: str, mark: str) -> None:
-        """POST a text; it arrived when the answer says so."""
+        """POST a text; it arrived if the answer says so."""
         from gencode.web.http_fetch import INTERNET, WebLimits, WebRequest, fetch
 
         body = msgspec.json.encode({"id": mark, "channel": self._name, "chat": chat, "text": text})
@@ -273,7 +272,7 @@ def own_channels(
 
 
 def _filled(text: str, channel: str) -> str:
-    """A header with the variables of the environment that it names."""
+    """A header with environment variables filled in."""
 
     def value(found: re.Match[str]) -> str:
         if found[1] not in os.environ:

@@ -8,19 +8,19 @@ from msgspec import Meta, Struct
 from gencode.core.messages import Usage
 
 WHOLE = frozenset({"turns", "tokens", "spawns"})
-"""The kinds that are counted; the others are measured."""
+"""The kinds that are whole numbers; the others are measured."""
 MOST_WHOLE = 2**53
 """Whole numbers up to here are the same in JSON, in databases and as floats."""
 LEAST, MOST = 1e-9, 1e9
-"""Dollars and seconds; money is counted in billionths of a dollar."""
+"""For dollars and seconds; money is counted in billionths of a dollar."""
 _TYPED = re.compile(r"[-+.0-9eE]+")
 
 
 class Budget(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
-    """Bounds of a task and everything below it, over its whole life; None means none.
+    """Limits of a task with all its subagents, over its whole life; None means no limit.
 
-    `turns` are replies of a model, `spawns` agents that are sent, perhaps none. `seconds` are those in which
-    the task itself is at work, from when it is its turn to its end; those below it have their own.
+    `turns` are replies of a model, `spawns` subagents that may be started (0: none). `seconds` are those in
+    which the task itself runs, without the wait in the queue; each subagent has its own.
     """
 
     turns: int | None = None
@@ -31,14 +31,14 @@ class Budget(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True
 
 
 def allowed(kind: str) -> str:
-    """Which amounts of a kind can be a budget, in words."""
+    """Which amounts of a kind can be a budget, as text."""
     if kind in WHOLE:
         return f"a whole number from {_least(kind)} to {MOST_WHOLE:,}"
     return f"a number from {LEAST:.9f} to {MOST:,.0f}"
 
 
 def amount_of(kind: str, said: object) -> int | float | None:
-    """So much of a kind, as a number or as it was typed; None for what cannot be a budget."""
+    """An amount of a kind, from a number or from text; None for what cannot be a budget."""
     whole = kind in WHOLE
     if isinstance(said, str):
         try:
@@ -51,7 +51,7 @@ def amount_of(kind: str, said: object) -> int | float | None:
 
 
 def _least(kind: str) -> float:
-    """The least of a kind with which there is anything to do: an agent that sends nobody works."""
+    """The smallest useful amount of a kind; no subagents at all is useful."""
     if kind == "spawns":
         return 0
     return 1 if kind in WHOLE else LEAST
@@ -64,7 +64,7 @@ Tokens = Annotated[int, Meta(ge=1)]
 class Price(Struct, frozen=True, forbid_unknown_fields=True):
     """Dollars for a million tokens; `cached` is for input read from a cache.
 
-    In tokens: how much it holds (`context`), and how long its `reply` can be.
+    `context` and `reply` are the largest context and reply of the model, in tokens.
     """
 
     input: float | None = None
@@ -74,7 +74,7 @@ class Price(Struct, frozen=True, forbid_unknown_fields=True):
     reply: Tokens | None = None
 
     def of(self, usage: Usage) -> float | None:
-        """What this usage costs; None when a price that is needed is not known."""
+        """The cost of this usage; None when a price that is needed is not known."""
         if self.input is None or self.output is None:
             return None
         cached = self.input if self.cached is None else self.cached

@@ -4,10 +4,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal
 
 from msgspec import Struct
-from msgspec.structs import replace
+
+from gencode.core.structs import replace
 
 BRANCHES = "gencode/"
-"""How the names of branches begin that GenCode makes."""
+"""The prefix of all branches that GenCode makes."""
 MOST_FILES = 50
 MOST_TASKS = 5
 
@@ -16,7 +17,7 @@ FileStatus = Literal["added", "changed", "deleted", "renamed", "other kind"]
 
 
 class ChangedFile(Struct, frozen=True):
-    """One file; `added` and `removed` are lines, None for a binary file. `was` is its name before."""
+    """One file; `added` and `removed` are lines, None for a binary file. `was` is its earlier name."""
 
     path: str
     status: FileStatus
@@ -26,18 +27,18 @@ class ChangedFile(Struct, frozen=True):
 
 
 class NamedTask(Struct, frozen=True, gc=False):
-    """A task as sentences name it."""
+    """A task as messages name it."""
 
     id: str
     agent: str
 
 
 class WorktreeChanges(Struct, frozen=True, tag="worktree", omit_defaults=True):
-    """What is in a worktree when the last agent at work there has ended.
+    """The changes in a worktree when the last agent that works there has ended.
 
-    `unknown`: that could not be seen. `removed`: nothing was changed. `empty`: nothing is on its branch, and
-    it is kept because of the `notes`. `merged`: all of it is in the `repository` it was made from. `open`:
-    `commands` take it over.
+    `unknown`: they could not be read. `removed`: there were none, and the worktree was removed. `empty`: its
+    branch has none, and it is kept because of the `notes`. `merged`: all are in the `repository` it was made
+    from. `open`: `commands` merge them.
     """
 
     state: Literal["unknown", "removed", "empty", "merged", "open"]
@@ -45,29 +46,29 @@ class WorktreeChanges(Struct, frozen=True, tag="worktree", omit_defaults=True):
     path: str = ""
     repository: str = ""
     host: str = ""
-    """The task that the worktree was made for, where it is another one."""
+    """The task that the worktree was made for, if it is another one."""
     last: NamedTask | None = None
-    """The one that was at work there last, where it is another one."""
+    """The last task that worked there, if it is another one."""
     after: str = ""
-    """The task whose work it began with."""
+    """The task whose changes it began with."""
     files: tuple[ChangedFile, ...] = ()
     more_files: int = 0
     diff: str = ""
     merges: Literal["clean", "conflicts", "unknown"] = "unknown"
-    """What a merge would give."""
+    """What a merge would result in."""
     conflicts: tuple[str, ...] = ()
     overlaps: tuple[str, ...] = ()
-    """Files that are changed in the checkout as well, and not committed there."""
+    """Files that are also changed in the checkout, and not committed there."""
     blocked: str = ""
     """Why no merge can begin there now."""
     commands: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     withdrawn: bool = False
-    """Whether nobody has to take it over any more."""
+    """Whether they no longer have to be merged."""
 
 
 class WorktreeInUse(Struct, frozen=True, tag="in_use", omit_defaults=True):
-    """Others are still at work in a worktree: its changes are reported when the last of them has ended."""
+    """Other tasks still work in a worktree: its changes are reported when the last of them has ended."""
 
     tasks: tuple[NamedTask, ...]
     host: str
@@ -75,15 +76,15 @@ class WorktreeInUse(Struct, frozen=True, tag="in_use", omit_defaults=True):
     own: bool = False
     """Whether that is the task that has ended."""
     more: int = 0
-    """How many are at work there besides those that are named."""
+    """How many tasks work there besides those that are named."""
 
 
 class CopyChanges(Struct, frozen=True, tag="copy", omit_defaults=True):
     """What a task changed in a copy of its `folder` on a worker.
 
-    `empty`: nothing that goes back. `no_more`: nothing that it had not handed in before, or, for a `fork`,
-    that the task it copies had not changed. `handed_in`: it can be taken over. `kept`: it could not be handed
-    in, for the reason `why`, and is in `path` there.
+    `empty`: nothing that is copied back. `no_more`: nothing new since the last time, or for a `fork` since
+    its original. `handed_in`: the changes are in the store and can be merged. `kept`: they could not be sent,
+    for the reason `why`, and are in `path` on the worker.
     """
 
     state: Literal["empty", "no_more", "handed_in", "kept"]
@@ -93,22 +94,22 @@ class CopyChanges(Struct, frozen=True, tag="copy", omit_defaults=True):
     path: str = ""
     fork: bool = False
     both: bool = False
-    """Whether the work of the task that it is a fork of is in it."""
+    """Whether it includes the changes of the task that it is a fork of."""
     files: tuple[ChangedFile, ...] = ()
     more_files: int = 0
     left: tuple[str, ...] = ()
-    """What git cannot carry, and is only in the copy."""
+    """What git cannot carry and is only in the copy."""
     why: str = ""
     diff: str = ""
     withdrawn: bool = False
-    """Whether nobody has to take it over any more."""
+    """Whether they no longer have to be merged."""
 
 
 class MergedChanges(Struct, frozen=True, tag="merge", omit_defaults=True):
-    """What became of the work that came back from a worker.
+    """What became of changes that came back from a worker.
 
-    `applied`: it is in the files of the `checkout` now. `there`: it was already. `offered`: it is on the
-    `branch`, and `commands` take it over.
+    `applied`: they are in the files of the `checkout` now. `there`: they were already. `offered`: they are on
+    the `branch`, and `commands` merge them.
     """
 
     state: Literal["applied", "there", "offered"]
@@ -117,22 +118,22 @@ class MergedChanges(Struct, frozen=True, tag="merge", omit_defaults=True):
     why: str = ""
     commands: tuple[str, ...] = ()
     withdrawn: bool = False
-    """Whether nobody has to take it over any more."""
+    """Whether they no longer have to be merged."""
 
 
 class LostChanges(Struct, frozen=True, tag="lost", omit_defaults=True):
-    """The work of a task on a worker could not be brought here."""
+    """The changes of a task on a worker could not be copied back."""
 
     task: str
     why: str
     withdrawn: bool = False
-    """Whether it was taken over since."""
+    """Whether they were merged since."""
 
 
-class ToldLine(Struct, frozen=True, gc=False, omit_defaults=True):
+class OldChangeLine(Struct, frozen=True, gc=False, omit_defaults=True):
     """A line by which version 0.1 reported changes, and what it is about.
 
-    An `offer` says how to take over what is on a `branch`; `mergeable` says only that this can be done.
+    An `offer` says how to merge what is on a `branch`; `mergeable` says only that it can be merged.
     """
 
     text: str
@@ -140,15 +141,15 @@ class ToldLine(Struct, frozen=True, gc=False, omit_defaults=True):
     branch: str = ""
 
 
-class ToldChanges(Struct, frozen=True, tag="told"):
-    """What version 0.1 reported only in words."""
+class OldChanges(Struct, frozen=True, tag="told"):
+    """Changes that version 0.1 reported only in words."""
 
-    lines: tuple[ToldLine, ...]
+    lines: tuple[OldChangeLine, ...]
 
 
-Changes = WorktreeChanges | WorktreeInUse | CopyChanges | MergedChanges | LostChanges | ToldChanges
+Changes = WorktreeChanges | WorktreeInUse | CopyChanges | MergedChanges | LostChanges | OldChanges
 Superseded = Literal["", "offers", "in_use"]
-"""What is so no more: that work is to be taken over, or that others are in a worktree."""
+"""What no longer applies: that changes have to be merged, or that others work in a worktree."""
 
 
 def after_move(
@@ -164,26 +165,26 @@ def after_move(
 
 
 def offers(change: Changes, branch: str) -> bool:
-    """Whether to say how to merge what is on a branch, or on another one with that work."""
+    """Whether it says how to merge a branch, or another branch with the same changes."""
     match change:
         case WorktreeChanges(state="open", withdrawn=False) | MergedChanges(state="offered", withdrawn=False):
             return _is_of(change.branch, branch)
         case CopyChanges(state="handed_in", withdrawn=False) | LostChanges(withdrawn=False):
             return f"{BRANCHES}{change.task}" == branch
-        case ToldChanges(lines):
+        case OldChanges(lines):
             return any(each.about == "offer" and _is_of(each.branch, branch) for each in lines)
         case _:
             return False
 
 
 def withdrawn(change: Changes, branch: str) -> Changes:
-    """The same without the offer of what is on a branch."""
+    """The same changes without the offer to merge a branch."""
     if not offers(change, branch):
         return change
     match change:
-        case ToldChanges(lines):
+        case OldChanges(lines):
             kept = (each for each in lines if each.about != "mergeable")
-            return ToldChanges(
+            return OldChanges(
                 tuple(each for each in kept if each.about != "offer" or not _is_of(each.branch, branch))
             )
         case WorktreeInUse():
@@ -193,25 +194,25 @@ def withdrawn(change: Changes, branch: str) -> Changes:
 
 
 def is_in_use(change: Changes) -> bool:
-    """Whether others were still at work in a worktree."""
-    if isinstance(change, ToldChanges):
+    """Whether other tasks still worked in a worktree."""
+    if isinstance(change, OldChanges):
         return any(each.about == "in_use" for each in change.lines)
     return isinstance(change, WorktreeInUse)
 
 
 def without_use(changes: Iterable[Changes]) -> tuple[Changes, ...]:
-    """The same when nobody is at work in the worktree any more."""
+    """The same changes once no other task works in the worktree."""
     found: list[Changes] = []
     for each in changes:
-        if isinstance(each, ToldChanges):
-            found.append(ToldChanges(tuple(line for line in each.lines if line.about != "in_use")))
+        if isinstance(each, OldChanges):
+            found.append(OldChanges(tuple(line for line in each.lines if line.about != "in_use")))
         elif not isinstance(each, WorktreeInUse):
             found.append(each)
     return tuple(found)
 
 
 def _is_of(found: str, branch: str) -> bool:
-    """Whether a branch has the work of another one: it is that, or called like it with the commit behind."""
+    """Whether a branch has the changes of another: it is the same, or has its name with a commit appended."""
     if found == branch:
         return True
     commit = found.removeprefix(f"{branch}-")
@@ -219,13 +220,13 @@ def _is_of(found: str, branch: str) -> bool:
 
 
 def with_changes(report: str, changes: Sequence[Changes]) -> str:
-    """What an agent said at last, with what became of its changes."""
-    texts = [text for each in changes if (text := told(each))]
+    """A report with the descriptions of its changes."""
+    texts = [text for each in changes if (text := describe_changes(each))]
     return "\n\n".join(filter(None, (report.strip(), *texts))) if texts else report
 
 
-def told(change: Changes) -> str:
-    """What became of changes, in words."""
+def describe_changes(change: Changes) -> str:
+    """The description of changes."""
     match change:
         case WorktreeChanges():
             return "\n".join(_in_worktree(change))
@@ -241,12 +242,12 @@ def told(change: Changes) -> str:
             return "\n".join(_merged(change))
         case LostChanges(task, why, gone):
             return "" if gone else f"[The changes of task {task} could not be copied back: {why}.]"
-        case ToldChanges(lines):
+        case OldChanges(lines):
             return "\n".join(each.text for each in lines).strip()
 
 
 def listed(files: Sequence[ChangedFile], more: int = 0) -> Iterator[str]:
-    """The files that were changed."""
+    """A line for each changed file."""
     for file in files[:MOST_FILES]:
         lines = "" if file.added is None else f" +{file.added} -{file.removed}"
         yield f"{file.status} {file.path}{lines}"
@@ -256,7 +257,7 @@ def listed(files: Sequence[ChangedFile], more: int = 0) -> Iterator[str]:
 
 
 def named(tasks: Sequence[NamedTask], more: int = 0) -> str:
-    """Who is, or are, as the beginning of a sentence."""
+    """The subject and verb of a sentence about some tasks."""
     some = [f"task {each.id} of {each.agent}" for each in tasks[:MOST_TASKS]]
     more += max(0, len(tasks) - MOST_TASKS)
     some += [f"{more} more"] if more else []
@@ -299,7 +300,7 @@ def _after(work: WorktreeChanges) -> Iterator[str]:
 
 
 def _merge(work: WorktreeChanges) -> Iterator[str]:
-    """What a merge would give."""
+    """What a merge would result in."""
     if work.blocked:
         yield f"{work.blocked}: finish or abort that before you merge."
         return
@@ -317,7 +318,7 @@ def _merge(work: WorktreeChanges) -> Iterator[str]:
 
 
 def _commands(commands: Sequence[str]) -> Iterator[str]:
-    """How work is taken over."""
+    """The commands that merge the changes."""
     for number, command in enumerate(commands):
         yield f"{'or' if number else 'To take it over'}: {command}"
 

@@ -33,21 +33,29 @@ class UserMistake(GenCodeError):
 
 
 class UnknownName(UserMistake):
-    """A name that is not there, with the nearest ones that are."""
+    """An unknown name, with the nearest known ones."""
 
-    def __init__(self, what: str, name: str, known: Iterable[str]) -> None:
+    def __init__(
+        self, what: str, name: str, known: Iterable[str], meant: str = "", listing: str = ""
+    ) -> None:
+        """`meant` is the right name, where it is certain which one was meant.
+
+        `listing` is the command that lists the names, where naming any of them would not help.
+        """
         self.name = name
         self.unread = ""
-        """What was not read and may hold it."""
-        names = [*known]
-        way = f". {nearest(name, names)}" if names else f", and no other {what} here."
+        """What could not be read and may define the name."""
+        names = [meant] if meant else [*known]
+        way = f". {nearest(meant or name, names)}" if names else f", and no other {what} here."
+        if listing and not _close(name, names):
+            way = f". See: {listing}"
         super().__init__(f"There is no {what} {name!r}{way}")
 
 
 class Conflict(UserMistake):
-    """What is asked for does not fit the state of what it names: at work, ended, not the only one.
+    """A request that does not fit the current state of what it names: running, ended, ambiguous.
 
-    A server answers it with another status than a request that makes no sense.
+    A server answers it with another status code than an invalid request.
     """
 
 
@@ -64,16 +72,15 @@ class ToolError(GenCodeError):
 
 
 class Denied(ToolError):
-    """The gate refused the call."""
+    """The gate refused a call."""
 
 
 class ProviderError(GenCodeError):
     """A model could not answer.
 
-    `retryable`: waiting helps. `retry_after`: how many seconds it asked to be left alone. `limited`: it was
-    asked too much, so everybody who asks it should wait, not only this one. `overloaded`: that is not about
-    how much we ask. `too_long`: the conversation is more than the model can hold. `unfit`: something in the
-    request is not taken, now or later.
+    `retryable`: waiting helps. `retry_after`: for how many seconds the provider asked to wait. `limited`: a
+    rate limit, so every caller should wait. `overloaded`: it is not about our rate. `too_long`: the
+    conversation exceeds the model's context. `unfit`: the provider never accepts something in the request.
     """
 
     def __init__(
@@ -105,7 +112,7 @@ class Stopped(GenCodeError):
 
 
 class Interrupted(Stopped):
-    """Only what was being done at this moment was cut; the work itself goes on."""
+    """Only the current step was interrupted; the task itself continues."""
 
 
 class Fenced(GenCodeError):
@@ -113,7 +120,7 @@ class Fenced(GenCodeError):
 
 
 class CorruptFact(GenCodeError):
-    """One row of the journal cannot be read; `before` are the events that stand before it."""
+    """One row of the journal cannot be read; `before` are the events before it."""
 
     def __init__(self, message: str, before: Sequence[object] = ()) -> None:
         super().__init__(message)
@@ -121,12 +128,21 @@ class CorruptFact(GenCodeError):
 
 
 def nearest(name: str, known: Iterable[str], most: int = 5) -> str:
-    """A sentence that offers the names closest to `name`, or the first of them when nothing is close."""
+    """A hint with the names closest to `name`, or the first of all when nothing is close."""
     names = sorted(set(known))
-    by_fold = {each.casefold(): each for each in names}
-    close = [by_fold[fold] for fold in get_close_matches(name.casefold(), list(by_fold), n=most, cutoff=0.5)]
+    close = _close(name, names, most)
     if close:
         return f"Did you mean {', '.join(close)}?"
     if len(names) > MOST_NAMES:
         return f"There are: {', '.join(names[:MOST_NAMES])} and {len(names) - MOST_NAMES:,} more."
     return f"There are: {', '.join(names)}." if names else "There are none."
+
+
+def _close(name: str, names: Iterable[str], most: int = 5) -> list[str]:
+    by_fold = {_folded(each): each for each in names}
+    return [by_fold[fold] for fold in get_close_matches(_folded(name), list(by_fold), n=most, cutoff=0.6)]
+
+
+def _folded(name: str) -> str:
+    """A name as it is compared: the dashes before an option would make all options alike."""
+    return name.casefold().lstrip("-")

@@ -1,8 +1,8 @@
-"""The events of a task: frozen facts in the past tense.
+"""The events of a task: immutable records of what happened.
 
-Durable facts are written to the journal before anyone hears of them and before their effect starts.
-Passing facts (text that is still arriving, steps, progress) are only heard. An `Event` is a fact with its
-task, its number in that task (None for passing facts) and its time.
+Durable facts are written to the journal before they are published and before their effect starts. Passing
+facts (arriving text, steps, progress) are only published. An `Event` is a fact with its task, its number in
+that task (None for passing facts) and its time.
 """
 
 from typing import TYPE_CHECKING, Any, cast, get_args
@@ -13,7 +13,7 @@ from msgspec import Struct
 from gencode.core.budget import Budget
 from gencode.core.changes import Changes, Superseded, with_changes
 from gencode.core.errors import CorruptFact
-from gencode.core.messages import FileChange, Message, Usage, UserMessage
+from gencode.core.messages import FileChange, FileCheckpoint, Message, Usage, UserMessage
 from gencode.core.place import FolderCopy
 from gencode.core.rules import Decision, Mode, Policy
 from gencode.core.spec import ToolChoice
@@ -25,13 +25,13 @@ class Fact(Struct, frozen=True, gc=False, tag_field="kind", omit_defaults=True):
 
 
 class TaskCreated(Fact, tag="TaskCreated", frozen=True, omit_defaults=True):
-    """Work was asked for. `parent` asked, with the tool call `call`; a conversation has no parent.
+    """A task was created. `parent` requested it with the tool call `call`; a conversation has no parent.
 
-    `policies` are those over it as they were written at that moment, the root's first. `grant` is the wider
-    mode that a person gave it, and holds for as long as the task can be continued. `spawned`: it was asked
-    for with `spawn`, so that its result comes back in that form and it may spawn nothing itself. `worktree`
-    is the folder of its own it works in, `forked` the task it began as a copy of. One that is `isolated`
-    gets a copy of its folder from whoever runs it, and never works in the folder itself.
+    `policies` are those above it as they were at that moment, the root's first. `grant` is the wider mode
+    that a person approved for it, which lasts as long as the task can be resumed. `spawned`: it was requested
+    with `spawn` or `spawn_subagent`, so its result has the form of those tools. `worktree` is its own
+    folder, `forked` the task it is a copy of. An `isolated` task gets a copy of its folder from the process
+    that runs it, and never works in the folder itself.
     """
 
     agent: str = "general-purpose"
@@ -54,44 +54,60 @@ class TaskCreated(Fact, tag="TaskCreated", frozen=True, omit_defaults=True):
     isolated: bool = False
     forked: str = ""
     tools: ToolChoice | None = None
-    """What its agent's file said of tools; a task that goes on gets no others."""
+    """The tools that its agent's file named; a resume gives it no others."""
     model: str = ""
-    """The model that was chosen for it, so that it goes on with that even if it never began."""
+    """The model that was chosen for it, used for a resume even if it never began."""
+    colour: str = ""
+    """The colour of its agent on screens, if the agent's file names one."""
+    max_tokens: int | None = None
+    """The most tokens of a reply of its model, if anybody set a limit; kept on resume and on workers."""
     clone: FolderCopy | None = None
-    """What its folder was a clone of: what is refused there is refused to it wherever it goes on."""
+    """What its folder is a clone of: what is denied there is denied to it wherever it is resumed."""
 
 
 class TaskForked(Fact, tag="TaskForked", frozen=True, omit_defaults=True):
-    """The task began with what another one had said and heard up to its fact number `upto`."""
+    """The task began with the transcript of another one up to its event number `upto`."""
 
     source: str
     upto: int
     messages: tuple[Message, ...] = ()
 
 
+class RunConditions(Struct, frozen=True, gc=False, omit_defaults=True):
+    """What an agent was told about its run: the mode, who can approve calls, the day, and the model."""
+
+    mode: Mode
+    approver: bool = False
+    """Whether somebody can approve its calls."""
+    day: str = ""
+    model: str = ""
+
+
 class TaskStarted(Fact, tag="TaskStarted", frozen=True, omit_defaults=True):
-    """A process took the task and sat an agent down to it; `system` is sent unchanged on every turn."""
+    """A process began a run of the task; `system` is sent unchanged with every request."""
 
     model: str = ""
     system: str = ""
     tools: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     budget: Budget | None = None
-    """What it may spend from now on, where that was said anew."""
+    """Its budget from now on, if that was set anew."""
     was: Status = Status.PENDING
-    """The status it had before; of one that had to wait for its turn to go on, that of its last end."""
+    """The status it had before; after a wait in the queue, that of its last end."""
     handed: str = ""
-    """When it was its turn, where it had to wait for that."""
+    """When its wait in the queue ended, if it had to wait."""
     output_schema: dict[str, Any] | None = None
-    """The form its results have from now on, where that was said anew."""
+    """The form of its results from now on, if that was set anew."""
     seconds: float | None = None
-    """So long this run may take, by all that was said of that; others see by it whether its time is up."""
+    """The tightest time limit of this run; other processes see by it whether the time is up."""
+    conditions: RunConditions | None = None
+    """What its agent knows about the run, from the prompt or from a message."""
 
 
 class TaskQueued(Fact, tag="TaskQueued", frozen=True, omit_defaults=True):
-    """The task had ended, is to go on, and waits for its turn to; what it hears then is written with this.
+    """The task had ended, is resumed, and waits in the queue; its new messages are written with this event.
 
-    What was said anew counts from now on, as where a task starts.
+    New terms apply from now on, as in TaskStarted.
     """
 
     model: str = ""
@@ -106,10 +122,10 @@ class MessageAdded(Fact, tag="MessageAdded", frozen=True):
 
 
 class TranscriptCompacted(Fact, tag="TranscriptCompacted", frozen=True, omit_defaults=True):
-    """The transcript became shorter, since a model holds only so much; the journal keeps all of it.
+    """The transcript was compacted to fit the model's context; the journal keeps all of it.
 
-    Of its first `upto` messages those at the places `keeps` stay as they are, and `summary` stands for the
-    others. `model` wrote it (empty: GenCode), for `usage`.
+    Of its first `upto` messages those at the places `keeps` stay, and `summary` replaces the others. `model`
+    wrote the summary (empty: GenCode), with `usage`.
     """
 
     upto: int
@@ -120,19 +136,42 @@ class TranscriptCompacted(Fact, tag="TranscriptCompacted", frozen=True, omit_def
     usage: Usage | None = None
 
 
+class FilesCheckpointed(Fact, tag="FilesCheckpointed", frozen=True, omit_defaults=True):
+    """The content of files was saved before a call changed them, or after a command did.
+
+    Before a command that may change anything, `tree` is the hash of a list of all saved files; it is used if
+    the journal has no end of that command.
+    """
+
+    call: str
+    files: tuple[FileCheckpoint, ...] = ()
+    tree: str = ""
+
+
+class SessionRewound(Fact, tag="SessionRewound", frozen=True, omit_defaults=True):
+    """A person went back to before event number `to`: with the `conversation`, with these `files`, or both.
+
+    The events stay in the journal; the conversation is as it was then.
+    """
+
+    to: int
+    conversation: bool = False
+    files: tuple[FileCheckpoint, ...] = ()
+
+
 class CostEstimated(Fact, tag="CostEstimated", frozen=True):
-    """What a call of the model cost, about, where no reply says so: it was cut, or broke off, or its provider
-    does not tell.
+    """The estimated cost of a model call whose reply does not say it: it was cut off, or broke off, or its
+    provider reports none.
     """
 
     usage: Usage
 
 
 class CallDecided(Fact, tag="CallDecided", frozen=True, omit_defaults=True):
-    """The gate decided about a call, by this rule and this chain of policies (whose, and in which mode).
+    """The gate decided a call, by this rule and this chain of policies (whose, and in which mode).
 
-    `target` is what the call was about, in one short line: a file, a command. Version 0.1 wrote none (None),
-    and who decided only in words.
+    `target` is what the call is about, in one short line: a file, a command. Version 0.1 did not record it
+    (None), and recorded only in words who decided.
     """
 
     call: str
@@ -143,27 +182,28 @@ class CallDecided(Fact, tag="CallDecided", frozen=True, omit_defaults=True):
 
 
 class TaskBackgrounded(Fact, tag="TaskBackgrounded", frozen=True, omit_defaults=True):
-    """Whoever waited for the task does so no more: it goes on in the background."""
+    """Its parent stopped waiting for the task, which continues in the background."""
 
 
 class TaskStalled(Fact, tag="TaskStalled", frozen=True):
-    """The task gave no sign of life for this long; the next one takes that back."""
+    """The task gave no sign of life for this long; its next one ends the stall."""
 
     seconds: float
 
 
 class TaskImported(Fact, tag="TaskImported", frozen=True, omit_defaults=True):
-    """The task came from a file, so what that file says about permissions and folders gives no rights.
+    """The task was imported from a file, so what that file says about permissions and folders gives no
+    rights.
 
-    It belongs to the folder `cwd` from then on, where it was imported.
+    It belongs to the folder `cwd` it was imported into.
     """
 
     cwd: str = ""
 
 
 class _WithReason(Fact, frozen=True, kw_only=True, omit_defaults=True):
-    # Whoever ends a task has to say why. Only 0.1 wrote ends without a reason: `old_events` adds it when they
-    # are read, so that nobody else meets one that is missing.
+    # Every end has a reason. Only 0.1 wrote ends without one: `old_events` adds it when they
+    # are read, so that no other code sees one that is missing.
     if TYPE_CHECKING:
         reason: EndReason
     else:
@@ -171,10 +211,10 @@ class _WithReason(Fact, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class TaskEnded(_WithReason, tag="TaskEnded", frozen=True, omit_defaults=True):
-    """The task reached a status it only leaves by being resumed.
+    """A run of the task ended; only a resume continues it.
 
-    `reason` says why, for programs; `error` tells people, where it did not end well. `result` is what its
-    agent said, `changes` what became of the files that it changed.
+    `reason` says why, for programs; `error` for people, unless it completed. `result` is the agent's report,
+    `changes` what became of the files that it changed.
     """
 
     status: Status
@@ -182,20 +222,20 @@ class TaskEnded(_WithReason, tag="TaskEnded", frozen=True, omit_defaults=True):
     error: str | None = None
     warnings: tuple[str, ...] = ()
     output: Any = None
-    """The result as the value that its schema asks for."""
+    """The result as the value its schema describes."""
     inputs: tuple[FileChange, ...] | None = None
-    """The files it rests on, where its result may be given again."""
+    """The files its result depends on, where that may be reused."""
     changes: tuple[Changes, ...] = ()
 
     @property
-    def told(self) -> str:
-        """The result with what became of the changes, as people and other agents read it."""
+    def full_text(self) -> str:
+        """The result with the descriptions of its changes."""
         return with_changes(self.result, self.changes)
 
 
 class ChangesMoved(Fact, tag="ChangesMoved", frozen=True, omit_defaults=True):
-    """What became of the changes of a task after its end: they came from another machine, or the last one at
-    work in its worktree has ended.
+    """The changes of a task were moved after its end: they came from another machine, or the last task in its
+    worktree has ended.
     """
 
     change: Changes
@@ -203,38 +243,38 @@ class ChangesMoved(Fact, tag="ChangesMoved", frozen=True, omit_defaults=True):
 
 
 class WorkReturned(Fact, tag="WorkReturned", frozen=True, omit_defaults=True):
-    """The same as version 0.1 wrote it: a `text` to add to the result, and the lines it `withdraws`."""
+    """ChangesMoved as version 0.1 wrote it: a `text` to add to the result, and the lines it `withdraws`."""
 
     text: str
     withdraws: tuple[str, ...] = ()
 
 
 class BudgetSet(Fact, tag="BudgetSet", frozen=True):
-    """The task may spend so much from now on, with everything below it."""
+    """The budget of the task and its subagents was set."""
 
     budget: Budget
 
 
 class ObsoleteFact(Fact, tag="ObsoleteFact", frozen=True):
-    """A fact of an earlier version that changes nothing about the task any more; `was` is its kind."""
+    """An event of an earlier version that no longer changes anything about the task; `was` is its kind."""
 
     was: str
 
 
 class TextArrived(Fact, tag="TextArrived", frozen=True):
-    """A piece of a reply that is still being spoken."""
+    """A piece of a reply arrived."""
 
     text: str
 
 
 class ThinkingArrived(Fact, tag="ThinkingArrived", frozen=True):
-    """A piece of reasoning that is still being thought."""
+    """A piece of reasoning arrived."""
 
     text: str
 
 
 class ReplyRestarted(Fact, tag="ReplyRestarted", frozen=True):
-    """The reply that was being spoken broke off and is asked for anew; what was heard of it is void."""
+    """The reply broke off and is requested again; its pieces so far are discarded."""
 
     why: str
 
@@ -257,17 +297,24 @@ class CallFinished(Fact, tag="CallFinished", frozen=True, omit_defaults=True):
 
 
 class ProgressMade(Fact, tag="ProgressMade", frozen=True, omit_defaults=True):
-    """A line about how far a tool or an agent is; with `note` one that a person is to see at once."""
+    """A line about the progress of a tool or an agent; with `note` one that a person should see at once."""
 
     text: str
     note: bool = False
     waits_for: WaitFor | None = None
 
 
-class CommandEnded(Fact, tag="CommandEnded", frozen=True):
-    """A command that the agent started in the background has ended; `file` has its output.
+class OutputArrived(Fact, tag="OutputArrived", frozen=True):
+    """The last lines that a running command has written so far."""
 
-    `exit` is None where it was stopped or killed. Its agent is told by a message, which is durable.
+    call: str
+    text: str
+
+
+class CommandEnded(Fact, tag="CommandEnded", frozen=True):
+    """A background command of the agent has ended; `file` has its output.
+
+    `exit` is None if it was stopped or killed. Its agent learns of it through a message, which is durable.
     """
 
     shell: str
@@ -277,7 +324,7 @@ class CommandEnded(Fact, tag="CommandEnded", frozen=True):
 
 
 class QueueMoved(Fact, tag="QueueMoved", frozen=True):
-    """The task waits for its turn and is now at this place of the queue."""
+    """The task waits in the queue, now at this place."""
 
     position: int
 
@@ -297,6 +344,8 @@ DurableFact = (
     | TaskEnded
     | ChangesMoved
     | BudgetSet
+    | FilesCheckpointed
+    | SessionRewound
     | ObsoleteFact
 )
 PassingFact = (
@@ -306,16 +355,17 @@ PassingFact = (
     | CallStarted
     | CallFinished
     | ProgressMade
+    | OutputArrived
     | CommandEnded
     | QueueMoved
     | TaskStalled
 )
-"""What is heard and not written. That a task stalled is both: its own process writes it, and where that one
-hangs, its sender tells it.
+"""Facts that are published and not written. TaskStalled is both: its own process writes it, and if that
+process hangs, the parent's publishes it.
 """
 AnyFact = DurableFact | PassingFact
 StoredFact = DurableFact | WorkReturned
-"""What a journal may hold; `old_events` translates what only version 0.1 wrote."""
+"""What a journal may contain; `old_events` translates what only version 0.1 wrote."""
 
 
 class Event(Struct, frozen=True, gc=False):
@@ -365,7 +415,7 @@ def decode_fact(body: bytes | str) -> StoredFact:
 
 
 def unknown_kind(body: bytes | str) -> str | None:
-    """The kind of a stored fact that is whole and that only a newer version can read; None for any other."""
+    """The kind of a stored event that is intact and that only a newer version can read; None otherwise."""
     try:
         kind = _kind_decoder.decode(body).kind
     except (msgspec.MsgspecError, UnicodeError, RecursionError):
@@ -374,10 +424,10 @@ def unknown_kind(body: bytes | str) -> str | None:
 
 
 def settle(fact: DurableFact) -> tuple[DurableFact, bytes]:
-    """A fact as the journal will give it back, and its JSON.
+    """A fact as it will be read back from the journal, and its JSON.
 
-    Halves of surrogate pairs (from names that are not UTF-8, or a model's broken escapes) are no Unicode text
-    and become replacement marks here, so that what is folded now equals what is replayed later.
+    Halves of surrogate pairs (from names that are not UTF-8, or a model's broken escapes) are not valid
+    Unicode and become replacement characters here, so that the fold of now equals a later replay.
     """
     try:
         try:

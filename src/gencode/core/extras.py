@@ -23,7 +23,7 @@ STARTS = {"server": "serve", "mcp": "mcp", "acp": "acp"}
 
 
 def installing(extra: str) -> str:
-    """What to type to have an extra here."""
+    """The command that installs an extra here."""
     prefix = Path(sys.prefix)
     installed = _installed()
     if prefix == ROOT / ".venv-gen" and (prefix / "stamp").is_file():
@@ -53,7 +53,7 @@ def _installed() -> "Distribution | None":
 
 
 def _packages(extra: str, installed: "Distribution | None") -> list[str]:
-    """What an extra consists of, as the distribution says, or the clone that we run from."""
+    """The packages of an extra, as the distribution or the clone that we run from says."""
     if installed is not None:
         needs = (each.partition(";") for each in installed.requires or ())
         found = [name.strip() for name, _, when in needs if f"'{extra}'" in when.replace('"', "'")]
@@ -64,7 +64,7 @@ def _packages(extra: str, installed: "Distribution | None") -> list[str]:
 
 
 def _uv_tool(extra: str, receipt: Path, installed: "Distribution | None") -> str:
-    """Install the tool once more, from where it came and with what it had, and with this extra."""
+    """Installs the tool again from the same source, with the extras it had and this one."""
     tool: dict[str, Any] = _toml(receipt).get("tool", {})
     had: list[dict[str, Any]] = tool.get("requirements", [])
     main = next((each for each in had if each.get("name") == NAME), dict[str, Any]())

@@ -1,4 +1,4 @@
-"""Ids of tasks and timestamps, as they stand in every event."""
+"""Ids of tasks, and timestamps, as they are in every event."""
 
 import os
 import re
@@ -8,12 +8,12 @@ from functools import lru_cache
 
 ID_LENGTH = 8
 SHELL = "shell_"
-"""How the id of a command in the background begins."""
+"""The prefix of the ids of background commands."""
 _ID = re.compile(rf"[0-9a-f]{{1,{ID_LENGTH}}}\Z")
 
 
 def new_id() -> str:
-    """Eight random hex digits; the store draws again when they are taken."""
+    """Eight random hex digits; the store draws again if they are taken."""
     return os.urandom(ID_LENGTH // 2).hex()
 
 
@@ -31,7 +31,7 @@ def stamp(moment: datetime | None = None) -> str:
     return f"{moment.astimezone(UTC).isoformat(timespec='microseconds')[:-6]}Z"
 
 
-@lru_cache(2)  # every fact has a stamp, and most lie in the same second as the one before
+@lru_cache(2)  # every event has a stamp, and most lie in the same second as the one before
 def _second(seconds: int) -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds))
 

@@ -29,7 +29,7 @@ class Usage(Struct, frozen=True, gc=False, rename="camel"):
 
 
 class ToolCall(Struct, frozen=True, gc=False):
-    """A model's wish to use a tool. `broken` keeps arguments that were not a JSON object."""
+    """A call that a model makes. `broken` keeps arguments that were not a JSON object."""
 
     id: str
     name: str
@@ -44,10 +44,26 @@ class FileChange(Struct, frozen=True, gc=False):
     sha256: str
 
 
-class FileSeen(Struct, frozen=True, gc=False, omit_defaults=True):
-    """A file as its agent knows it after a call: by a hash of what is in it, or by its state on this machine.
+class FileCheckpoint(Struct, frozen=True, gc=False, omit_defaults=True):
+    """A file before and after a change: hashes of its content, empty where there was no file.
 
-    The state is kept only where the file was too large to be hashed.
+    `mode` are its permissions before. The earlier content is `kept` unless it was too large or could not be
+    written. `after` is None where it is not known: the command that may have changed the file was cut off, or
+    still runs.
+    """
+
+    path: str
+    before: str
+    after: str | None
+    mode: int = 0
+    kept: bool = True
+
+
+class FileSeen(Struct, frozen=True, gc=False, omit_defaults=True):
+    """The version of a file that an agent knows after a call: a hash of its content, or its state on this
+    machine.
+
+    The state is used only for a file that was too large to hash.
     """
 
     path: str
@@ -56,9 +72,9 @@ class FileSeen(Struct, frozen=True, gc=False, omit_defaults=True):
 
 
 class CommandRun(Struct, frozen=True, gc=False, omit_defaults=True):
-    """A command that ran and how it ended; `shell` is the id of one that was started in the background.
+    """A command that ran and how it ended; `shell` is the id of a background command.
 
-    That one has no exit code until its agent was told of its end.
+    A background command has no exit code until its end is delivered to its agent.
     """
 
     command: str
@@ -67,33 +83,35 @@ class CommandRun(Struct, frozen=True, gc=False, omit_defaults=True):
 
 
 class Trace(Struct, frozen=True, gc=False, omit_defaults=True):
-    """What a call did to the world, told by the tool itself and never by the model."""
+    """What a call did, as the tool itself reports it, never the model."""
 
     read: tuple[str, ...] = ()
     changed: tuple[FileChange, ...] = ()
     commands: tuple[CommandRun, ...] = ()
     children: tuple[str, ...] = ()
     delivered: tuple[str, ...] = ()
-    """Tasks whose whole result the sender has read by this call."""
+    """Tasks whose whole result the agent has read through this call."""
     ends: tuple[str, ...] = ()
-    """When each of those had ended, which says of which of its runs the result is."""
+    """When each of those had ended, which says which of its runs the result is of."""
     left: tuple[str, ...] = ()
-    """Agents that the call had sent when it was cut; what they come to is given to the sender afterwards."""
+    """Subagents that the call waited for when it was cut off; their results are delivered later."""
     seen: tuple[FileSeen, ...] = ()
-    """What its agent knows from now on, also when it goes on in another process."""
+    """The file versions the agent knows from now on, also when another process resumes it."""
     unanswered: bool = False
-    """Whether nobody answered what the call asked."""
+    """Whether nobody answered the question that the call asked."""
+    lines: tuple[int, ...] = ()
+    """Of an edit: the line of the file at which each of its replacements begins, for people who read it."""
 
 
 class Image(Struct, frozen=True):
-    """A picture for a model that can see: its media type and its bytes as base64."""
+    """An image for a model that accepts them: its media type and its bytes as base64."""
 
     media_type: str
     base64: str
 
 
 class ToolResult(Struct, frozen=True, gc=False, omit_defaults=True):
-    """The one answer to one call."""
+    """The result of one call; every call has exactly one."""
 
     call: str
     name: str
@@ -111,46 +129,52 @@ class Thinking(Struct, frozen=True, gc=False, omit_defaults=True):
 
 
 class NoticeKind(StrEnum):
-    """What GenCode itself tells an agent, where something is decided by that later."""
+    """What a message of GenCode to an agent is about, where something is decided by that later."""
 
     FORM = "form"
-    """Which form its results have from now on: that of a JSON Schema, or of words."""
+    """The form its results must have from now on: a JSON Schema, or plain text."""
     ENDED = "ended"
     """Why its last run ended."""
     RESTARTED = "restarted"
-    """The server it worked on was shut down, and runs again."""
+    """The server it worked on was shut down and runs again."""
     RESULTS = "results"
-    """Work in the background has ended, and the person has to hear of that."""
+    """Background work has ended, and the user has to be told."""
     PLACE = "place"
     """Where it works from now on."""
     SUMMARY = "summary"
-    """What the beginning of its conversation came to, which is no longer shown to it."""
+    """The summary that replaces the beginning of its conversation."""
+    FILES = "files"
+    """The content of files that the user mentioned."""
+    MODE = "mode"
+    """Whose permission mode limits its own."""
     REMARK = "remark"
-    """Anything that is only said, by a hook perhaps."""
+    """A remark that nothing is decided by, such as the output of a hook."""
 
 
 class SystemNotice(Struct, frozen=True, gc=False, omit_defaults=True):
-    """What a message of GenCode is about, for programs; its text is for the model."""
+    """What a message of GenCode is about, as fields; the message's text is for the model."""
 
     kind: NoticeKind
     schema: dict[str, Any] | None = None
-    """Of a form, the JSON Schema; None for words."""
+    """For FORM: the JSON Schema; None for plain text."""
     reason: EndReason | None = None
-    """Of an end, why that was."""
+    """For ENDED: why the run ended."""
     place: TaskPlace | None = None
     summary: str = ""
-    """Of a summary, what it says of the conversation."""
+    """For SUMMARY: the summary of the conversation."""
     todos: str = ""
-    """Of a summary, the list of steps as it was last shown."""
+    """For SUMMARY: the list of todos as it was last shown."""
+    limited: tuple[str, ...] = ()
+    """For MODE: its own mode, who limits it, and the mode of that."""
 
 
-def place_told(text: str, place: TaskPlace) -> "UserMessage":
+def place_message(text: str, place: TaskPlace) -> "UserMessage":
     """The message that tells an agent where it works from now on."""
-    return UserMessage(text, sender="system", notice=SystemNotice(NoticeKind.PLACE, place=place))
+    return UserMessage(f"[{text}]", sender="system", notice=SystemNotice(NoticeKind.PLACE, place=place))
 
 
 def last_place(messages: Sequence["Message"], before: TaskPlace | None = None) -> TaskPlace | None:
-    """Where an agent works after some messages; None where it was told of no place."""
+    """The last place these messages name; without one, `before`."""
     for each in reversed(messages):
         if isinstance(each, UserMessage) and each.notice is not None and each.notice.place is not None:
             return each.notice.place
@@ -158,14 +182,13 @@ def last_place(messages: Sequence["Message"], before: TaskPlace | None = None) -
 
 
 class UserMessage(Struct, frozen=True, gc=False, tag="user", tag_field="role", omit_defaults=True):
-    """Something said to the agent. `sender` is `user`, `system`, or the id of another agent.
+    """A message to the agent. `sender` is `user`, `system`, or the id of another agent.
 
-    `delivers` are the tasks whose results are in it: with this message they count as handed over. `ends` is
-    when each of them had ended, which says of which of its runs the result is. `mail` is the number of the
-    letter it is, if it was sent to the agent while that was at work. `replaces` is how many replies it stands
-    for, if it is a summary of what was said before. `unseen` is how many of the pictures before it, the
-    latest, are left out from here on, since a provider refused them. `commands` are those in the background
-    whose end it tells; `delivers` has their ids as well.
+    `delivers` are the tasks and background commands whose results are in it: with this message they count as
+    delivered. `ends` is when each task had ended, which says which of its runs the result is of. `mail` is
+    the number of a message that was posted while the agent was running. `replaces` is how many replies a
+    summary stands for. `unseen` is how many of the latest images before it are left out from here on, since a
+    provider refused them. `commands` are the background commands whose end it reports.
     """
 
     text: str
@@ -177,14 +200,18 @@ class UserMessage(Struct, frozen=True, gc=False, tag="user", tag_field="role", o
     images: tuple[Image, ...] = ()
     unseen: int = 0
     commands: tuple[CommandRun, ...] = ()
+    runs: tuple[str, ...] = ()
+    """The shell commands in the file of a slash command: they run first, and their output follows the text.
+    """
     notice: SystemNotice | None = None
-    """What it is about, if it is GenCode that says it and anything depends on that."""
+    """What it is about, if GenCode wrote it and something is decided by that."""
 
 
 class AssistantMessage(Struct, frozen=True, gc=False, tag="assistant", tag_field="role", omit_defaults=True):
-    """What the model said; `partial` when it was stopped in the middle.
+    """A reply of the model; `partial` when it was stopped in the middle.
 
-    Where no model was asked, because the answer was given `again`, that names the task whose answer it is.
+    `again` names the task whose earlier result was reused, where no model was called. A `closing` reply sums
+    up after the work was ended; it is no turn.
     """
 
     text: str
@@ -195,6 +222,12 @@ class AssistantMessage(Struct, frozen=True, gc=False, tag="assistant", tag_field
     stop: str = ""
     partial: bool = False
     again: str = ""
+    closing: bool = False
+
+    @property
+    def is_turn(self) -> bool:
+        """Whether it counts as a turn of its agent."""
+        return not (self.again or self.closing)
 
 
 class ToolMessage(Struct, frozen=True, gc=False, tag="tool", tag_field="role"):
@@ -207,7 +240,7 @@ Message = UserMessage | AssistantMessage | ToolMessage
 
 
 def beginning(messages: Sequence[Message]) -> int:
-    """How many messages come before the first reply, or before the summary that stands for it."""
+    """How many messages come before the first reply, or before the summary that replaces it."""
     for place, each in enumerate(messages):
         if isinstance(each, AssistantMessage) or (isinstance(each, UserMessage) and each.replaces):
             return place
@@ -215,19 +248,19 @@ def beginning(messages: Sequence[Message]) -> int:
 
 
 def is_summed_up(messages: Iterable[Message]) -> bool:
-    """Whether a summary stands for a part of these."""
+    """Whether one of these messages is a summary."""
     return any(isinstance(each, UserMessage) and each.replaces for each in messages)
 
 
 def shows_pictures(message: Message) -> bool:
-    """Whether a person or a tool shows one in it."""
+    """Whether a message has an image."""
     if isinstance(message, UserMessage):
         return bool(message.images)
     return isinstance(message, ToolMessage) and any(result.images for result in message.results)
 
 
 def pictures_in(messages: Iterable[Message]) -> list[Image]:
-    """The pictures that a person or a tool shows in these."""
+    """The images in these messages."""
     found: list[Image] = []
     for each in messages:
         if isinstance(each, UserMessage):
@@ -248,13 +281,13 @@ def unanswered(messages: list[Message]) -> tuple[ToolCall, ...]:
 
 
 class TextPart(Struct, frozen=True):
-    """Some more of the answer."""
+    """The next piece of the answer."""
 
     text: str
 
 
 class ThinkingPart(Struct, frozen=True):
-    """Some more of the reasoning; the last piece of a block carries its signature."""
+    """The next piece of the reasoning; the last piece of a block carries its signature."""
 
     text: str
     signature: str = ""
@@ -267,16 +300,15 @@ class CallPart(Struct, frozen=True):
 
 
 class AgainPart(Struct, frozen=True):
-    """What was said of this reply so far is void: it broke off and is asked for anew."""
+    """The reply broke off and is requested again; its parts so far are void."""
 
     why: str
 
 
 class WaitPart(Struct, frozen=True):
-    """The model is not asked yet, for this reason; with `note` a person is to see that at once.
+    """The request waits, for this reason; with `note` a person should see that at once.
 
-    Who is stopped now has cost nothing with this request, until the wait is `over`. Without a reason nobody
-    needs to hear of it.
+    A stop costs nothing until the wait is `over`. Without a reason nothing has to be shown.
     """
 
     why: str = ""
@@ -286,7 +318,7 @@ class WaitPart(Struct, frozen=True):
 
 
 class EndPart(Struct, frozen=True):
-    """The reply is whole: who really answered, why it stopped, what it cost (None: not applicable)."""
+    """The end of the reply: the model that answered, why it stopped, what it cost (None: not applicable)."""
 
     model: str
     stop: str = ""

@@ -1,13 +1,12 @@
-"""Reads stored events, also those of version 0.1, as the facts of today; stored events never change."""
+"""Reads stored events, also those of version 0.1, as today's records; stored events never change."""
 
 import re
 from collections.abc import Mapping
 from typing import Any
 
 import msgspec
-from msgspec.structs import replace
 
-from gencode.core.changes import BRANCHES, ToldChanges, ToldLine, is_in_use, with_changes
+from gencode.core.changes import BRANCHES, OldChangeLine, OldChanges, is_in_use, with_changes
 from gencode.core.errors import CorruptFact
 from gencode.core.events import (
     CallDecided,
@@ -27,9 +26,10 @@ from gencode.core.messages import Message, NoticeKind, SystemNotice, UserMessage
 from gencode.core.place import ClonePlace, FolderPlace, TaskPlace, WorkerCopy, WorktreePlace
 from gencode.core.rules import Action, DecidedBy, Decision, Policy, Rule, RuleOrigin, RuleSource
 from gencode.core.status import EndReason, Status
+from gencode.core.structs import replace
 
 OBSOLETE = frozenset({"BudgetShared"})
-"""The kinds of facts that 0.1 wrote down and that nobody needs any more."""
+"""The kinds of events that only 0.1 wrote and that nothing needs any more."""
 
 
 class _StoredKind(msgspec.Struct):
@@ -40,7 +40,7 @@ _kinds = msgspec.json.Decoder(_StoredKind)
 
 
 def stored_fact(body: bytes | str) -> DurableFact:
-    """Read a stored fact in today's terms; CorruptFact says what is wrong with one that cannot be read."""
+    """Read a stored event as today's record; CorruptFact says why one cannot be read."""
     try:
         return translated(decode_fact(body))
     except CorruptFact:
@@ -57,7 +57,7 @@ def _kind(body: bytes | str) -> str:
 
 
 def translated(fact: StoredFact) -> DurableFact:
-    """A fact that 0.1 may have written in today's terms; one that was written today stays as it is."""
+    """An event that 0.1 may have written, as today's record; one of today is unchanged."""
     match fact:
         case TaskEnded() if not fact.reason:
             return _ended(fact)
@@ -106,7 +106,7 @@ _BY_STATUS: Mapping[Status, EndReason] = {
     Status.INTERRUPTED: EndReason.PROCESS_DIED,
     Status.LIMIT_REACHED: EndReason.BUDGET,
 }
-"""What an end of 0.1 was about where none of its sentences below says more."""
+"""The reason of an end that 0.1 wrote, if none of its sentences below says more."""
 _BY_ERROR: Mapping[str, EndReason] = {
     "the reply was cut at the model's limit of tokens": EndReason.REPLY_LIMIT,
     "the model's vendor withheld the answer": EndReason.WITHHELD,
@@ -135,7 +135,7 @@ _BY_ERROR: Mapping[str, EndReason] = {
     "the client asked for it and did not come back; it can be resumed": EndReason.CALLER_GONE,
     "the client it worked for has gone; it can be resumed": EndReason.CALLER_GONE,
 }
-"""The sentences of 0.1 that had no particulars in them."""
+"""The fixed sentences of 0.1."""
 _BY_BEGINNING: tuple[tuple[Status, str, EndReason], ...] = (
     (Status.LIMIT_REACHED, "the limit of ", EndReason.TURN_LIMIT),
     (Status.TIMED_OUT, "The budget of ", EndReason.BUDGET),
@@ -145,11 +145,11 @@ _BY_BEGINNING: tuple[tuple[Status, str, EndReason], ...] = (
     (Status.FAILED, "a hook did not let it begin: ", EndReason.BLOCKED_BY_HOOK),
     (Status.FAILED, "a fault in GenCode: ", EndReason.BUG),
 )
-"""Those that had, by how they began: a status goes with each, since models and hooks could write the rest."""
+"""The beginnings of its other sentences: each with a status, since models and hooks could write the rest."""
 
 
 def _reason(status: Status, error: str | None) -> EndReason:
-    """Why an end of 0.1 came about, by the sentence that it was told with."""
+    """The reason of an end that 0.1 wrote, from its sentence."""
     if error is None or status in (Status.COMPLETED, Status.EMPTY):
         return _BY_STATUS.get(status, EndReason.FAILED)
     if (known := _BY_ERROR.get(error)) is not None:
@@ -163,7 +163,7 @@ _TOLD = re.compile(
     r"|Nothing it did is on its branch |It worked in a copy of |It was the last one at work in "
     r"|The last one at work in |Task [^\n\]]* (?:is|are) still at work in )"
 )
-"""How 0.1 began to tell of a worktree or a copy, after the words of an agent."""
+"""How the lines of 0.1 about a worktree or a copy begin, after the report of an agent."""
 _OFFER = re.compile(r"To take it over, where that was not done: gen task merge (?P<task>\S+)")
 _NOT_BROUGHT = re.compile(r"\[The changes of task (?P<task>\S+) were not brought here: ")
 _BRANCH = rf"(?P<branch>{BRANCHES}[A-Za-z0-9._-]*[A-Za-z0-9])"
@@ -182,25 +182,25 @@ def _moved(fact: WorkReturned) -> ChangesMoved:
     return ChangesMoved(told, "in_use" if in_use else "offers")
 
 
-def _told_changes(text: str) -> ToldChanges:
-    """What 0.1 told of changes, with what each line is about."""
-    lines: list[ToldLine] = []
+def _told_changes(text: str) -> OldChanges:
+    """The lines of 0.1 about changes, each with what it is about."""
+    lines: list[OldChangeLine] = []
     for line in text.split("\n"):
-        before = lines[-1] if lines else ToldLine("")
+        before = lines[-1] if lines else OldChangeLine("")
         lines.append(_told_line(line, before))
-    return ToldChanges(tuple(lines))
+    return OldChanges(tuple(lines))
 
 
-def _told_line(line: str, before: ToldLine) -> ToldLine:
+def _told_line(line: str, before: OldChangeLine) -> OldChangeLine:
     if named := _COMMAND.match(line) or _ON_BRANCH.match(line):
-        return ToldLine(line, "offer", named["branch"])
+        return OldChangeLine(line, "offer", named["branch"])
     if named := _OFFER.fullmatch(line) or _NOT_BROUGHT.match(line):
-        return ToldLine(line, "offer", f"{BRANCHES}{named['task']}")
+        return OldChangeLine(line, "offer", f"{BRANCHES}{named['task']}")
     if line.startswith(_NOT_APPLIED) and _ON_BRANCH.match(before.text):
-        return ToldLine(line, "offer", before.branch)
+        return OldChangeLine(line, "offer", before.branch)
     if line == _MERGEABLE:
-        return ToldLine(line, "mergeable")
-    return ToldLine(line, "in_use") if _IN_USE.match(line) else ToldLine(line)
+        return OldChangeLine(line, "mergeable")
+    return OldChangeLine(line, "in_use") if _IN_USE.match(line) else OldChangeLine(line)
 
 
 _FORM = "Your last reply must be one JSON value that fits this JSON Schema, and nothing else around it:\n"
@@ -227,7 +227,7 @@ def _any_message(message: Message) -> Message:
 
 
 def translated_message(message: UserMessage) -> UserMessage:
-    """A message with what it is about, where 0.1 told that to an agent only in words."""
+    """A message with a record of what it is about, which 0.1 said only in words."""
     if message.sender != "system" or message.notice is not None:
         return message
     if message.replaces:
@@ -244,7 +244,7 @@ _NO_TODOS = "none"
 
 
 def _summary(text: str) -> SystemNotice:
-    """What 0.1 carried on of a summary: the sections that followed the words of a model were its own."""
+    """The summary in a message of 0.1: the sections after the text of the model were its own."""
     before, _, after = text.rpartition(f"\n\n{_TODOS}")
     todos = after.partition("\n\n## ")[0]
     return SystemNotice(
@@ -255,7 +255,7 @@ def _summary(text: str) -> SystemNotice:
 
 
 def _told(text: str) -> SystemNotice | None:
-    """What 0.1 told an agent about the form of its results, or why its last run had ended."""
+    """What a message of 0.1 said about the form of results, or about the end of the last run."""
     if text.startswith(_FORM):
         try:
             schema = msgspec.json.decode(text.removeprefix(_FORM), type=dict[str, Any])
@@ -286,7 +286,7 @@ _BACK = re.compile(r"You are back in the folder itself, (?P<path>/[^\n]*?)\. Wha
 
 
 def _place(text: str) -> TaskPlace | None:
-    """Where 0.1 told an agent that it works."""
+    """The place that a message of 0.1 names."""
     if tree := _TREE.match(text):
         return WorktreePlace(tree["path"], tree["branch"])
     if copy := _COPY.match(text):
@@ -304,7 +304,7 @@ def _created(fact: TaskCreated) -> TaskCreated:
 
 
 def translated_policy(policy: Policy) -> Policy:
-    """A stored policy in today's terms: 0.1 wrote down in words where a rule comes from."""
+    """A stored policy as today's record: 0.1 wrote in words where a rule comes from."""
     if not any(rule.old_origin for rule in policy.rules):
         return policy
     return replace(policy, rules=tuple(_rule(rule) for rule in policy.rules))
@@ -351,9 +351,9 @@ _NOT_ASKED = (
     "The task is not run here any more",
     "The answer cannot be read",
 )
-"""What 0.1 put before the reason of a decision where a question reached nobody."""
+"""What 0.1 wrote before the reason of a decision if a question reached nobody."""
 _APPROVAL = "a person's yes"
-"""What lifts the doubt about a call that every rule allows."""
+"""What removes the doubt about a call that every rule allows."""
 _CHANGED = "the policy or what it speaks of has changed since."
 
 
@@ -363,7 +363,7 @@ def _decided(fact: CallDecided) -> CallDecided:
 
 
 def _decider(decision: Decision) -> DecidedBy:
-    """Who decided, by the words that 0.1 put around the reason."""
+    """Who decided, from the words that 0.1 wrote around the reason."""
     match decision.action:
         case Action.ASK:
             return DecidedBy.RULES
@@ -381,6 +381,6 @@ def _refuser(decision: Decision) -> DecidedBy:
         return DecidedBy.SILENCE
     if why.endswith(_NOBODY) or why.startswith(_NOT_ASKED) or decision.old_lifts == _APPROVAL:
         return DecidedBy.NOBODY
-    # A person's own reason stood in the place of "A person said no", before that of the question.
+    # A person's own reason replaced "A person said no", before the reason of the question.
     declined = decision.old_lifts.startswith("--") and not why.endswith(_CHANGED)
     return DecidedBy.USER if declined else DecidedBy.RULES

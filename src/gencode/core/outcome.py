@@ -1,4 +1,4 @@
-"""The public shape of a task: what scripts, the command line and Python callers get."""
+"""The outcome of a task: its public record for scripts, the command line and Python callers."""
 
 import re
 from collections.abc import Sequence
@@ -12,15 +12,16 @@ from gencode.core.errors import UserMistake
 from gencode.core.messages import Usage
 from gencode.core.rules import DecidedBy
 from gencode.core.status import Status, as_verb
+from gencode.core.structs import replace
 from gencode.core.task import Evidence, Task
-from gencode.core.text import code_span, disarmed, disarmed_line, quoted
+from gencode.core.text import code_span, counted, disarmed, disarmed_line, quoted
 
 PAGE = 20_000
-"""So many characters of a result are one page."""
+"""The length of one page of a result, in characters."""
 
 
 class TreeUsage(Struct, frozen=True, rename="camel"):
-    """Usage of a task, and under `tree` that of the task and everything below it."""
+    """Usage of a task, and under `tree` that of the task with all its subagents."""
 
     input_tokens: int = 0
     output_tokens: int = 0
@@ -30,7 +31,7 @@ class TreeUsage(Struct, frozen=True, rename="camel"):
 
 
 class RefusedCall(Struct, frozen=True, rename="camel"):
-    """A call that was refused in a run: of which task, of which tool, about what, by whom and why."""
+    """A refused call of a run: its task, its tool, what it was about, who refused it and why."""
 
     task: str
     agent: str
@@ -74,19 +75,21 @@ class Outcome(Struct, frozen=True, rename="camel"):
     output: Any = None
     forked_from: str | UnsetType = UNSET
     answered_from: str | UnsetType = UNSET
-    """The earlier task with whose result it was answered, from the cache of results."""
+    """The earlier task whose result was reused from the result cache."""
     imported_from: str | UnsetType = UNSET
     queue_position: int | UnsetType = UNSET
     stalled_seconds: float | UnsetType = UNSET
+    reported: int | UnsetType = UNSET
+    """How many characters of the result its agent wrote; what GenCode says of its changes follows."""
     transcript: list[dict[str, Any]] | UnsetType = UNSET
     decisions: list[dict[str, Any]] | UnsetType = UNSET
 
 
 class RunOutcome(Outcome, frozen=True, rename="camel"):
-    """A task that was run to its end by the process that tells of it, and what happened beside it.
+    """A task that was run to its end by this process, and what happened during the run.
 
-    `refused` are the calls that were refused in this run, to the task and all below it; `stopped` is what
-    the process stopped because it ended. Each is there only where there is something.
+    `refused` are the refused calls of the task and its subagents in this run; `stopped` is the work that the
+    end of the process stopped. Each is present only if there is something.
     """
 
     refused: tuple[RefusedCall, ...] | UnsetType = UNSET
@@ -94,38 +97,41 @@ class RunOutcome(Outcome, frozen=True, rename="camel"):
 
 
 def titled(description: str, prompt: str, fork_of: str | UnsetType = UNSET) -> str:
-    """A task in a list; a fork would look like the task it is a copy of."""
+    """The title of a task in a list; that of a fork says so, to tell it from its original."""
     title = description or prompt
     return f"fork of {fork_of}: {title}" if fork_of else title
 
 
 def _tree_usage(own: Usage, tree: Usage) -> TreeUsage:
-    """Usage with costs rounded to a billionth of a dollar: sums of floats have odd digits at their end."""
+    """Usage with costs rounded to a billionth of a dollar: sums of floats have odd trailing digits."""
     usd, whole = (None if each.usd is None else round(each.usd, 9) for each in (own, tree))
-    rounded = msgspec.structs.replace(tree, usd=whole)
+    rounded = replace(tree, usd=whole)
     return TreeUsage(own.input_tokens, own.output_tokens, own.cached_tokens, usd, rounded)
 
 
 def title_of(task: Task) -> str:
-    """A task in a list."""
+    """The title of a task in a list."""
     return titled(task.created.description, task.created.prompt, task.created.forked)
 
 
 def output_file(outputs: Path, task: str) -> Path:
-    """Where the output of a background task is written, in the folder of all outputs."""
+    """The output file of a background task, in the folder of all outputs."""
     return outputs / f"{task}.md"
 
 
 def outcome_of(task: Task, tree: Usage | None = None, outputs: Path | None = None) -> Outcome:
-    """The public shape of a folded task.
+    """The public shape of a task.
 
-    `tree` is the usage of all of its subtree, `outputs` the folder in which background tasks have files.
+    `tree` is the usage of the task and all its subagents, `outputs` the folder where background tasks have
+    output files.
     """
     usage = task.totals.usage
     whole = usage if tree is None else tree
+    # What it said before is no answer to what it waits to do.
+    result = "" if task.status is Status.PENDING else task.result
     return Outcome(
         success=task.status is Status.COMPLETED,
-        # What it said before is no answer to what it waits to do.
+        # A result from before does not answer the prompt it waits to work on.
         result="" if task.status is Status.PENDING else task.result,
         agent_id=task.id,
         output_file=str(output_file(outputs, task.id)) if outputs and task.terms.background else None,
@@ -150,32 +156,35 @@ def outcome_of(task: Task, tree: Usage | None = None, outputs: Path | None = Non
         answered_from=task.report.again or UNSET,
         imported_from=(task.imported.came_from if task.imported else "") or UNSET,
         stalled_seconds=task.run.stalled or UNSET,
+        reported=len(task.report.text.strip()) if result and task.report.changes else UNSET,
     )
 
 
 def page_of(text: str, page: int, *, of: str = "result") -> str:
-    """One part of a long text, and which of how many it is; UserMistake when there is no such part."""
+    """One page of a long text with its number and the total; UserMistake when there is no such page."""
     start = start_of(len(text), page, of=of)
     part = text[start : start + PAGE]
     return part if len(text) <= PAGE else f"{part}\n[page {page} of {-(-len(text) // PAGE)}]"
 
 
 def start_of(size: int, page: int, *, of: str = "result") -> int:
-    """Where a page of a text of so many characters begins; UserMistake when there is no such page."""
+    """Where a page of a text of this size begins; UserMistake when there is no such page."""
     pages = max(1, -(-size // PAGE))
     if page > pages:
         raise UserMistake(f"There is no page {page}; the {of} has {pages}.")
     return (page - 1) * PAGE
 
 
+LEAST_ACCOUNT = 1_000
 LONGEST_QUOTED = 26_000
-"""So long a quoted text is at most: with what stands around it it has to fit into the result of a call."""
+"""The longest quoted text: together with what is around it, it has to fit into one tool result."""
 
 
 def excerpt(text: str, start: int, most: int, *, at_line: bool = True) -> tuple[str, int]:
-    """At most `most` characters of a text from `start` on, as another agent reads them, and where they end.
+    """At most `most` characters of a text from `start` on, quoted for another agent, and where they end.
 
-    They end with a line where one ends in their second half. Fewer are shown where quoting makes them long.
+    They end at a line break if there is one in their second half. Quoting makes text longer, so there may be
+    fewer.
     """
     end = min(start + most, len(text))
     if end < len(text) and at_line:
@@ -190,19 +199,33 @@ def excerpt(text: str, start: int, most: int, *, at_line: bool = True) -> tuple[
 
 
 def report_lines(outcome: Outcome, most: int, start: int = 0, *, paged: bool = False, rest: str = "") -> str:
-    """What an agent said last as its parent's model reads it: quoted, and below it our receipt.
+    """The report of an agent as its parent's model reads it: quoted, with our receipt below.
 
-    `rest` says where all of it is, if not TaskOutput goes on where it is cut.
+    `rest` says where the whole report is, if TaskOutput does not continue where it is cut.
     """
     text = outcome.result.strip()
-    lines = ["(no output)"]
-    if text:
-        shown, end = excerpt(text, start, most, at_line=not paged)
-        lines = [shown]
-        if end < len(text):
-            where = rest or f'TaskOutput(task_id="{outcome.agent_id}", offset={end})'
-            lines.append(f"[{len(text) - end:,} of {len(text):,} characters follow: {where}]")
-    return "\n".join((*lines, receipt_line(outcome)))
+    own = len(text) if outcome.reported is UNSET else outcome.reported
+    lines: list[str] = [] if text else ["(no output)"]
+    end = start
+    if start < own:
+        shown, end = excerpt(text[:own], start, most, at_line=not paged)
+        lines.append(shown)
+    if own <= end < len(text):
+        room = min(most - (end - start), LONGEST_QUOTED - sum(map(len, lines)))
+        account, taken = _beginning(text[end:], room if paged else max(room, LEAST_ACCOUNT), paged=paged)
+        lines.append(disarmed(account.rstrip("\n").removeprefix("\n")))
+        end += taken
+    if end < len(text):
+        where = rest or f'TaskOutput(task_id="{outcome.agent_id}", offset={end})'
+        lines.append(f"[{len(text) - end:,} of {len(text):,} characters follow: {where}]")
+    return "\n".join((*filter(None, lines), receipt_line(outcome)))
+
+
+def _beginning(text: str, room: int, *, paged: bool) -> tuple[str, int]:
+    """The beginning of a text, up to the end of a line if it is not `paged`, and its length."""
+    line = text.rfind("\n", room // 2, room) if len(text) > room and not paged else -1
+    taken = min(room, len(text)) if line < 0 else line + 1
+    return text[:taken], taken
 
 
 def how_ended(outcome: Outcome) -> str:
@@ -212,8 +235,8 @@ def how_ended(outcome: Outcome) -> str:
 
 
 def why_ended(outcome: Outcome) -> str:
-    """What went wrong, as far as anybody knows, in one line; an empty end has no error, but a reason."""
-    why = outcome.error or ("the model said nothing" if outcome.status is Status.EMPTY else "")
+    """The error of a task in one line, as far as it is known; an empty end has no error, but a reason."""
+    why = outcome.error or ("the model's reply was empty" if outcome.status is Status.EMPTY else "")
     return disarmed_line(why, LONGEST_ERROR)
 
 
@@ -232,29 +255,21 @@ _REFUSED_BY = {
 
 
 def receipt_line(outcome: Outcome) -> str:
-    """What GenCode saw a task do, in one bracketed line that is bounded and cannot be forged.
+    """What GenCode observed a task do, in one bracketed line that is bounded and cannot be forged.
 
-    What files, commands and calls are called was chosen by an agent: it stands between backticks, which are
-    taken out of it.
+    The names of files, commands and calls were chosen by an agent: they are put between backticks, and
+    backticks in them are removed.
     """
     saw = outcome.evidence
-    parts = [_plural(saw.tool_calls, "tool call")]
-    if saw.files_changed:
-        paths = [code_span(each.path, LONGEST_NAME) for each in saw.files_changed]
-        parts.append(f"{_plural(len(paths), 'file')} changed: {_several(paths)}")
-    if saw.commands:
-        # Of many the last ones are told: the tests that ran at the end say more than the first look around.
-        ran = [f"{code_span(each.command, LONGEST_COMMAND)} → {_exit(each.exit)}" for each in saw.commands]
-        before = f" (the last {MOST_NAMED} of {len(ran)})" if len(ran) > MOST_NAMED else ""
-        parts.append(f"commands{before}: {', '.join(ran[-MOST_NAMED:])}")
+    parts = work_done(saw)
     if saw.refused:
         calls: list[str] = []
         for each in saw.refused:
             about = f" {code_span(each.summary, LONGEST_NAME)}" if each.summary else ""
-            # Whoever calls a tool that is not there chose its name.
+            # The model chose the name of a tool that does not exist.
             tool = each.tool if _PLAIN_NAME.fullmatch(each.tool) else code_span(each.tool, LONGEST_NAME)
             calls.append(f"{tool}{about}{_REFUSED_BY.get(each.by, '')}")
-        parts.append(f"{_plural(len(calls), 'call')} refused: {_several(calls)}")
+        parts.append(f"{counted(len(calls), 'call')} refused: {_several(calls)}")
     warned = ""
     if saw.warnings:
         told = [disarmed_line(each, LONGEST_WARNING).rstrip(".") for each in saw.warnings]
@@ -263,13 +278,23 @@ def receipt_line(outcome: Outcome) -> str:
     return f"[Task {outcome.agent_id} ({agent}): {'; '.join(parts)}.{warned}]"
 
 
+def work_done(saw: Evidence) -> list[str]:
+    """The tool calls of a task, the files it changed and its commands with their exit codes, bounded."""
+    parts = [counted(saw.tool_calls, "tool call")]
+    if saw.files_changed:
+        paths = [code_span(each.path, LONGEST_NAME) for each in saw.files_changed]
+        parts.append(f"{counted(len(paths), 'file')} changed: {_several(paths)}")
+    if saw.commands:
+        # The last ones of many are named: the tests at the end say more than the first look around.
+        ran = [f"{code_span(each.command, LONGEST_COMMAND)} → {_exit(each.exit)}" for each in saw.commands]
+        before = f" (the last {MOST_NAMED} of {len(ran)})" if len(ran) > MOST_NAMED else ""
+        parts.append(f"commands{before}: {', '.join(ran[-MOST_NAMED:])}")
+    return parts
+
+
 def refusals(evidence: Evidence) -> list[str]:
-    """Every refused call in a line for a person: the call, and why it was refused."""
+    """Every refused call as a line for a person: the call, and why it was refused."""
     return [f"{each.tool}({each.summary}): {each.why}" for each in evidence.refused]
-
-
-def _plural(count: int, noun: str) -> str:
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def _several(texts: Sequence[str], between: str = ", ") -> str:
@@ -285,13 +310,13 @@ def as_json(value: object, *, indent: int = 0) -> str:
     """Any record of ours as JSON text."""
     try:
         encoded = msgspec.json.encode(value)
-    except UnicodeEncodeError:  # the name of a file need not be UTF-8
+    except UnicodeEncodeError:  # a file name need not be UTF-8
         encoded = msgspec.json.encode(_encodable(msgspec.to_builtins(value)))
     return (msgspec.json.format(encoded, indent=indent) if indent else encoded).decode()
 
 
 def _encodable(value: Any) -> Any:
-    """The same with everything escaped that is no Unicode."""
+    """The value with everything escaped that is not valid Unicode."""
     if isinstance(value, str):
         return value.encode("utf-8", "backslashreplace").decode()
     if isinstance(value, dict):

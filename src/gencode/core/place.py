@@ -1,24 +1,25 @@
-"""Where a task works, and the folder on another machine that a folder here is a copy or clone of."""
+"""Where a task works, and which folder of another machine a folder here is a copy or clone of."""
 
 from msgspec import Struct
-from msgspec.structs import replace
+
+from gencode.core.structs import replace
 
 
 class FolderPlace(Struct, frozen=True, gc=False, tag="folder"):
-    """The folder it belongs to, after it had worked elsewhere."""
+    """The folder the task belongs to, after it worked elsewhere."""
 
     path: str
 
 
 class WorktreePlace(Struct, frozen=True, gc=False, tag="worktree"):
-    """A folder in a git worktree of its own, which is on a branch."""
+    """A folder in a git worktree with its own branch."""
 
     path: str
     branch: str
 
 
 class WorkerCopy(Struct, frozen=True, gc=False, tag="copy", omit_defaults=True):
-    """A copy of its folder that was made on a worker; version 0.1 did not always say where."""
+    """A copy of the folder on a worker; version 0.1 did not always record where."""
 
     path: str = ""
     worker: str = ""
@@ -28,7 +29,7 @@ class WorkerCopy(Struct, frozen=True, gc=False, tag="copy", omit_defaults=True):
 
 
 class ClonePlace(Struct, frozen=True, gc=False, tag="clone"):
-    """A clone, at `path`, of the repository that the folder `of` is."""
+    """A clone, at `path`, of the repository of the folder `of`."""
 
     path: str
     of: str
@@ -38,18 +39,19 @@ TaskPlace = FolderPlace | WorktreePlace | WorkerCopy | ClonePlace
 
 
 class CopiedFolder(Struct, frozen=True):
-    """A folder on another machine, whose user lives at `home` there."""
+    """A folder on another machine, whose user's home is `home`."""
 
     folder: str
     home: str = ""
 
 
 class FolderCopy(Struct, frozen=True):
-    """That the folder `top` here is a copy of the folder `of` on another machine, whose user lives at `home`.
+    """Says that the folder `top` here is a copy of the folder `of` on another machine, whose user's home is
+    `home`.
 
-    Names below `of` mean files of the copy, but for what is below one of the folders in `keeps`. So do names
-    below the `earlier` ones, which `of` was a copy of in its turn. `found_at` are those of these folders that
-    are the copy for commands, too.
+    Paths below `of` mean files of the copy, except below the folders in `keeps`; so do paths below the
+    `earlier` ones, which `of` was itself a copy of. `found_at` are those of these folders at which commands
+    see the copy, too.
     """
 
     top: str
@@ -59,7 +61,7 @@ class FolderCopy(Struct, frozen=True):
     earlier: tuple[CopiedFolder, ...] = ()
     found_at: tuple[str, ...] = ()
     narrows: bool = False
-    """Whether only rules that ask or refuse count for the copy: it is a clone, which may be anybody's."""
+    """Whether only ask and deny rules apply to the copy: it is a clone, which may be anybody's."""
     cloned: tuple[CopiedFolder, ...] = ()
     """Further folders that it is a copy of, because one of the others is a clone of them."""
 
@@ -70,18 +72,18 @@ class FolderCopy(Struct, frozen=True):
 
     @property
     def narrowing(self) -> tuple[CopiedFolder, ...]:
-        """The last ones of these, about which only rules that ask or refuse count."""
+        """The last ones of these, to which only ask and deny rules apply."""
         return self.originals if self.narrows else self.cloned
 
     @property
     def clone(self) -> "FolderCopy | None":
-        """What it is a clone of, to be remembered by tasks that begin here; None where it is only a copy."""
+        """What it is a clone of, recorded in tasks that begin here; None if it is only a copy."""
         if not self.narrowing:
             return None
         first, *more = self.narrowing
         return FolderCopy(self.top, first.folder, first.home, self.keeps, tuple(more), narrows=True)
 
     def with_clone(self, clone: "FolderCopy") -> "FolderCopy":
-        """The same copy for a task that began in a clone: what was refused there still is."""
+        """The same copy for a task that began in a clone: what was denied there is denied here."""
         further = tuple(each for each in clone.originals if each not in self.originals)
         return replace(self, cloned=(*self.cloned, *further))

@@ -5,15 +5,15 @@ from contextlib import AbstractContextManager
 from typing import Literal, Protocol, runtime_checkable
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from gencode.core.errors import UserMistake
 from gencode.core.messages import ToolCall
 from gencode.core.rules import DecidedBy, Decision
+from gencode.core.structs import replace
 
 
 class Option(Struct, frozen=True):
-    """One answer to choose."""
+    """One option of a question."""
 
     label: str
     description: str = ""
@@ -21,23 +21,24 @@ class Option(Struct, frozen=True):
 
 RUNS_COMMANDS = frozenset({"Bash"})
 LONGEST_WORDS = 20_000
-"""So long an answer in words may be."""
+"""The longest answer in words, in characters."""
 FOR_EVER = 86_400.0
-"""A question that waits until it is answered is shown elsewhere for so many seconds."""
+"""For how many seconds a question without a time limit is shown to other processes."""
 ALL = "*"
 """Every conversation of a folder."""
 SILENCE = "Nobody answered"
 LEFT_EMPTY = "The user left the answer empty"
-"""What an agent hears that asked, and goes on as if nobody had answered."""
+"""The answer to an agent whose question was left empty: it goes on as if nobody had answered."""
 
 Hearing = Literal["woken", "soon", "heard", "later"]
-"""When somebody hears what was said: woken by it, before the next reply, already, or once they go on."""
+"""When the recipient reads a message: resumed by it, before its next reply, already, or at its next resume.
+"""
 
 
 class Inquiry(Struct, frozen=True):
-    """Something that an agent wants to know; with `many`, more than one option may be chosen.
+    """One thing an agent wants to know; with `many`, several options may be chosen.
 
-    `default` is what the agent goes on with when nobody answers; without one nothing is decided then.
+    `default` is the answer if nobody gives one; without it there is none then.
     """
 
     question: str
@@ -48,9 +49,9 @@ class Inquiry(Struct, frozen=True):
 
 
 class InquiryResult(Struct, frozen=True):
-    """What came of inquiries: the answer to each, or none, and who gave them or why nobody did.
+    """The result of inquiries: an answer to each, or none, and who gave them or why nobody did.
 
-    With `later` the answer comes as a message of its own. `silent`: nobody was there, or said anything.
+    With `later` the answer comes as a separate message. `silent`: nobody was there, or nobody answered.
     """
 
     by: str
@@ -62,8 +63,8 @@ class InquiryResult(Struct, frozen=True):
 class QuestionOrigin(Struct, frozen=True):
     """Where a question of another process comes from: the folder of its conversation, and the machine.
 
-    `background`: nobody waits for who asks. `left` are the seconds it waits (None: until it is answered).
-    `since` is the moment (in seconds since 1970) at which it was asked, where that is known.
+    `background`: nobody waits for the agent. `left` are the seconds until it expires (None: never). `since`
+    is when it was asked (in seconds since 1970), if that is known.
     """
 
     folder: str
@@ -74,30 +75,31 @@ class QuestionOrigin(Struct, frozen=True):
 
 
 class AnswerTimeout(Struct, frozen=True):
-    """How long a question may wait: for `seconds` once it is shown (None: as long as is usual there), and
-    longer while an answer is typed.
+    """How long a question may wait: `seconds` once it is shown (None: the usual time), and longer while
+    somebody types an answer.
 
-    Never longer than `most`, from when it is asked (None: no end): the agent needs the rest of its time to go
-    on with what it is told.
+    Never longer than `most` after it was asked (None: no limit): the agent needs the rest of its time to use
+    the answer.
     """
 
     seconds: float | None = None
     most: float | None = None
 
     def in_all(self, usual: float) -> float:
-        """So long it waits at most where it is shown at once and nobody sees who types."""
+        """The longest wait of a question that is shown at once and nobody types an answer to."""
         seconds = usual if self.seconds is None else self.seconds
         return seconds if self.most is None else min(seconds, self.most)
 
 
 class Question(Struct, frozen=True):
-    """What a person is asked: whether a call may run, or what an agent wants to know (`inquiries`).
+    """A question to a person: whether a call may run, or what an agent wants to know (`inquiries`).
 
     `path` are the agents from the main one down to the one that asks, `preview` shows what would change,
-    `rules` are what an approval for more than this call would allow (none: only this call can be approved).
-    `cwd` is the folder in which the call would run, `away` says where it comes from when that is another
-    process. `waited`: somebody waited for the agent when it began to ask, so that it asks from no background.
-    `until` is the moment (in seconds since 1970) at which it is asked no more, once that is known.
+    `rules` are what an approval of more than this call would allow (none: only this call can be approved),
+    `prefixes` the same for any further arguments, where the command is one that is run again and again.
+    `cwd` is the folder in which the call would run, `away` says where a question of another process comes
+    from. `waited`: somebody waited for the agent when it asked, so it is not in the background. `until` is
+    when it expires (in seconds since 1970), once that is known.
     """
 
     task: str
@@ -113,6 +115,11 @@ class Question(Struct, frozen=True):
     waited: bool = False
     patience: AnswerTimeout = AnswerTimeout()
     until: float | None = None
+    prefixes: tuple[str, ...] = ()
+
+    def rules_of(self, answer: "Answer") -> tuple[str, ...]:
+        """The rules that an approval adds where it covers more than this call."""
+        return self.prefixes if answer.prefix else self.rules
 
 
 Reach = Literal["call", "agent", "subtree", "session", "always"]
@@ -120,10 +127,10 @@ Reach = Literal["call", "agent", "subtree", "session", "always"]
 
 
 class Answer(Struct, frozen=True):
-    """What a person said; `words` answer the inquiries of the question, one each.
+    """The answer of a person; `words` answer the inquiries of the question, one each.
 
-    `by` says who gave it: a person, and then `why` is the reason they gave, or nobody, and then it is why
-    nobody did. `network` lets this one command reach the network from inside its sandbox.
+    `by` says who gave it. For a person `why` is their reason, otherwise it is why nobody answered. `network`
+    lets this one command reach the network from inside its sandbox.
     """
 
     allow: bool
@@ -132,10 +139,12 @@ class Answer(Struct, frozen=True):
     network: bool = False
     words: tuple[str, ...] = ()
     by: DecidedBy = DecidedBy.USER
+    prefix: bool = False
+    """Whether it covers the command with any further arguments."""
 
     @property
     def silent(self) -> bool:
-        """Whether it stands for no answer: where others are asked as well, they still may give one."""
+        """Whether nobody answered: if others are asked as well, they still may."""
         return self.by is DecidedBy.SILENCE
 
 
@@ -143,26 +152,26 @@ NOBODY = Answer(False, why=SILENCE, by=DecidedBy.SILENCE)
 
 
 def silence(seconds: float) -> Answer:
-    """What stands for an answer that nobody gave within so many seconds."""
+    """The answer that stands for nobody answering within this time."""
     return Answer(False, why=f"{SILENCE} within {seconds:.4g} s", by=DecidedBy.SILENCE)
 
 
 class CannotAsk(UserMistake):
-    """A question that could not be put to anybody; the sentence says why."""
+    """A question that cannot be shown to anybody; the message says why."""
 
 
 class NobodyAvailable(CannotAsk):
-    """A question for which there is nobody at this moment."""
+    """A question that nobody can answer at this moment."""
 
     def __init__(self) -> None:
         super().__init__("Nobody can be asked here")
 
 
 class Asker(Protocol):
-    """Who can be asked."""
+    """Asks people."""
 
     async def ask(self, question: Question) -> Answer:
-        """What a person says to exactly this call; NobodyAvailable where there is none."""
+        """The answer to exactly this call; NobodyAvailable without a person."""
         ...
 
 
@@ -171,15 +180,15 @@ class TimedAsker(Asker, Protocol):
     """An asker that keeps the deadlines of questions itself, and counts the agents that wait for it."""
 
     def parking(self) -> AbstractContextManager[None]:
-        """While an agent waits for an answer, so that others may work in its place."""
+        """Marks that an agent waits for an answer, so that others may run in its place."""
         ...
 
 
 class Presence(Struct, frozen=True):
     """A person who can be asked: `name` is the owner of the tasks of their process, `cwd` their folder.
 
-    With `background` they also take the questions of agents in the background of that folder. `follows` is
-    the conversation they look at, whoever leads it: they may answer what is asked there, too.
+    With `background` they also get the questions of background agents of that folder. `follows` is the
+    conversation they look at, whoever leads it: they may answer its questions, too.
     """
 
     name: str
@@ -189,10 +198,11 @@ class Presence(Struct, frozen=True):
 
 
 class NewQuestion(Struct, frozen=True):
-    """A question to be written down by the owner of its task, to be shown for `seconds` (`FOR_EVER`: no end).
+    """A question to be stored by the owner of its task, and shown for `seconds` (`FOR_EVER`: without a
+    limit).
 
-    One that is asked at `home` has somebody there already: others may answer it, too. Where it is not known
-    whether it was written, that is tried again with the same `mark`, and it is written once.
+    One that is asked at `home` is already shown to somebody there: others may answer it, too. If it is not
+    known whether it was stored, storing it again with the same `mark` stores it once.
     """
 
     question: Question
@@ -204,10 +214,10 @@ class NewQuestion(Struct, frozen=True):
 
 
 class QuestionRow(Struct, frozen=True):
-    """A question without an answer, and how many seconds ago it was asked and how many are left for it.
+    """A question without an answer, how many seconds ago it was asked, and how many are left.
 
-    `left` is None where it waits until it is answered. `folder` is that of its conversation, `place` the
-    machine on which it was asked.
+    `left` is None if it never expires. `folder` is that of its conversation, `place` the machine on which it
+    was asked.
     """
 
     number: int
@@ -220,57 +230,59 @@ class QuestionRow(Struct, frozen=True):
 
 
 class QuestionStore(Protocol):
-    """The questions of a store: rows that wait until somebody answers them, each at most once."""
+    """The questions of a store: rows that wait for an answer, each answered at most once."""
 
     async def put(self, new: NewQuestion) -> int:
-        """Write a question down; its number. NobodyAvailable or CannotAsk when it cannot be asked."""
+        """Store a question; its number. NobodyAvailable or CannotAsk if it cannot be asked."""
         ...
 
     async def answers(self, numbers: Sequence[int]) -> Mapping[int, Answer | None]:
-        """The answers to questions, None where there is none yet; those that are gone are left out."""
+        """The answers to questions, None for one without; removed questions are left out."""
         ...
 
     async def withdraw(self, number: int) -> Answer | None:
-        """Take a question back; the answer, if one came before that."""
+        """Withdraw a question; the answer, if one was given before."""
         ...
 
     async def settle(self, number: int, answer: Answer, by: str) -> Answer | None:
-        """Answer a question where it was asked, so that others learn who did; what came before it, if any.
+        """Record an answer that was given where the question was asked; an earlier answer, if there is one.
 
-        CannotAsk when its task is not run there any more.
+        CannotAsk if its task no longer runs there.
         """
         ...
 
     async def who(self, task: str, call: ToolCall) -> str:
-        """Who answered what was last asked about this very call; empty where that is not known."""
+        """Who answered the last question about this very call; empty if that is not known."""
         ...
 
     async def here(self, presence: Presence, seconds: float) -> None:
-        """Say that a person is there, for so many seconds."""
+        """Announce that a person is there, for so many seconds."""
         ...
 
     async def gone(self, name: str) -> None:
-        """Say that a person is there no more."""
+        """Announce that a person has left."""
         ...
 
     async def news(self, presence: Presence) -> Sequence[QuestionRow]:
-        """The questions for a person that wait; what their own process asks is not among them."""
+        """The open questions for a person, without those of their own process."""
         ...
 
     async def waiting(self, cwd: str) -> Sequence[QuestionRow]:
-        """All questions that wait, of one folder or (empty) of every one."""
+        """All open questions, of one folder or (empty) of every one."""
         ...
 
     async def answer(self, number: int, answer: Answer, by: str) -> None:
-        """Answer a question; UserMistake when it was answered, or waits no more."""
+        """Answer a question; UserMistake if it was answered or is no longer open."""
         ...
 
 
 def check_answer(question: Question, answer: Answer) -> None:
-    """UserMistake for an answer that says more than was asked."""
+    """UserMistake for an answer that covers more than was asked."""
     reaches = reaches_of(question)
     if answer.allow and answer.reach not in reaches:
         raise UserMistake(f"This can only be approved for: {', '.join(reaches)}.")
+    if answer.prefix and not (answer.allow and answer.reach != "call" and question.prefixes):
+        raise UserMistake("This cannot be approved for any further arguments.")
     if answer.network and (not answer.allow or question.call.name not in RUNS_COMMANDS):
         raise UserMistake("Only a command that may run can be given the network.")
     if answer.allow and len(answer.words) != len(question.inquiries):
@@ -280,7 +292,7 @@ def check_answer(question: Question, answer: Answer) -> None:
 
 
 def _as_many(asked: int, given: int) -> str:
-    """That there are too few or too many answers in words."""
+    """The message that there are too few or too many answers in words."""
     if not asked:
         return "This question takes an approval, not an answer in words."
     words = "1 answer in words is" if asked == 1 else f"{asked} answers in words are"
@@ -288,13 +300,13 @@ def _as_many(asked: int, given: int) -> str:
 
 
 def reaches_of(question: Question) -> tuple[Reach, ...]:
-    """What an approval may cover."""
+    """The reaches that an approval of this question may have."""
     return ("call", "agent", "subtree", "session", "always") if question.rules else ("call",)
 
 
 def kept_there(answer: Answer) -> Answer:
-    """An answer as it counts in another process: for no more than the agent that asked and all below it.
+    """An answer as it applies in another process: to no more than the agent that asked and its subagents.
 
-    What is open there may belong to many sessions, so "this session" must not reach all of it.
+    That process may have many sessions open, and "this session" must not mean all of them.
     """
     return replace(answer, reach="subtree") if answer.reach in ("session", "always") else answer

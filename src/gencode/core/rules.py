@@ -1,6 +1,6 @@
 """Permission rules, modes, policies, and the decision they lead to.
 
-This room only knows the vocabulary and how rules are spelled and merged. What a rule means for a path, a
+This module has only the vocabulary, and how rules are spelled and merged. What a rule means for a path, a
 command or a URL is decided in `permissions/`.
 """
 
@@ -11,13 +11,13 @@ from fnmatch import fnmatchcase
 from typing import Literal
 
 from msgspec import Struct, field
-from msgspec.structs import replace
 
 from gencode.core.errors import UserMistake, nearest
+from gencode.core.structs import replace
 
 
 class Action(StrEnum):
-    """What a rule or a decision says; `deny` is the strictest."""
+    """The action of a rule or a decision; `deny` is the strictest."""
 
     ALLOW = "allow"
     ASK = "ask"
@@ -25,16 +25,17 @@ class Action(StrEnum):
 
 
 ALLOW, ASK, DENY = Action.ALLOW, Action.ASK, Action.DENY
-"""By their own names, for what is decided at every call: Python 3.11 looks members of a class up slowly."""
+"""The members by themselves, for the code that runs at every call: Python 3.11 looks up enum members slowly.
+"""
 
 Effect = Literal["read", "write", "execute", "delegate"]
-"""What a call may do: look, change files, run programs, or send an agent."""
+"""What a call may do: read, change files, run programs, or start an agent."""
 
 _STRICTNESS = {Action.ALLOW: 0, Action.ASK: 1, Action.DENY: 2}
 
 
 class Mode(StrEnum):
-    """A named policy; `permissions/` holds what each one means."""
+    """A permission mode; `permissions/` defines what each one means."""
 
     PLAN = "plan"
     DEFAULT = "default"
@@ -44,19 +45,19 @@ class Mode(StrEnum):
 
 
 SERVERS = "mcp__"
-"""How the names of all tools of MCP servers begin."""
+"""The prefix of the names of all MCP tools."""
 _NOT_EXACT = frozenset('*"()')
 
 
 class RuleSource(StrEnum):
-    """What kind of place a rule was written in."""
+    """The kind of place a rule was written in."""
 
     UNKNOWN = "unknown"
     FILE = "file"
     """A settings file or an agent's file."""
     ENVIRONMENT = "environment"
     FLAG = "flag"
-    """Given for one run: on the command line, or by the program that opened this session."""
+    """For one run: on the command line, or by the program that opened this session."""
     ANSWER = "answer"
     """A person's answer to a question."""
     OUTPUT = "output"
@@ -66,7 +67,7 @@ class RuleSource(StrEnum):
 class RuleOrigin(Struct, frozen=True, cache_hash=True, gc=False, omit_defaults=True):
     """Where a rule was written: the kind of place, and its name (a file, a variable, a flag).
 
-    `link`: the pattern that is written there, where a symbolic link leads from it to that of the rule.
+    `link`: the pattern as written, if a symbolic link leads from it to the pattern of the rule.
     """
 
     source: RuleSource = RuleSource.UNKNOWN
@@ -100,8 +101,8 @@ def written_in(path: str) -> RuleOrigin:
 class Rule(Struct, frozen=True, cache_hash=True, gc=False, omit_defaults=True):
     """`action` for every call of `tool` that `pattern` matches. `origin` says where it was written.
 
-    A call that one of `unless` covers, as an allow rule would, is none it speaks of. Only agents' files make
-    such rules, and only to ask or to deny.
+    It does not apply to calls that one of `unless` would allow. Only agents' files make such rules, and only
+    to ask or to deny.
     """
 
     tool: str
@@ -110,7 +111,7 @@ class Rule(Struct, frozen=True, cache_hash=True, gc=False, omit_defaults=True):
     origin: RuleOrigin = field(default=UNKNOWN_ORIGIN, name="from")
     unless: tuple[str, ...] = ()
     old_origin: str = field(default="", name="origin")
-    """Where version 0.1 says that it was written; `core/old_events.py` makes an `origin` of it."""
+    """The origin as version 0.1 wrote it; `core/old_events.py` makes an `origin` of it."""
 
     def __str__(self) -> str:
         but = f" but {', '.join(self.unless)}" if self.unless else ""
@@ -123,29 +124,29 @@ class Rule(Struct, frozen=True, cache_hash=True, gc=False, omit_defaults=True):
 
     @property
     def blanket(self) -> bool:
-        """Whether it speaks of every call of its tool."""
+        """Whether it matches every call of its tool."""
         return self.pattern in ("", "*") and not self.unless
 
     @property
     def exact(self) -> bool:
-        """Whether it names one thing only, in characters that mean the same wherever a rule is written."""
+        """Whether it names one thing only, with no characters that mean something else elsewhere."""
         return not self.blanket and _NOT_EXACT.isdisjoint(self.pattern)
 
     def names(self, tool: str) -> bool:
-        """Whether it speaks of this tool at all."""
+        """Whether it is about this tool."""
         if self.tool == "*" or self.tool.casefold() == tool.casefold():
             return True
         return self.tool.startswith(SERVERS) and _of_server(self.tool, tool)
 
 
 def _of_server(pattern: str, tool: str) -> bool:
-    """Whether a tool of an MCP server is one that a rule means: `mcp__git`, `mcp__git__*`, `mcp__*__read`."""
+    """Whether a pattern for MCP tools covers a tool: `mcp__git`, `mcp__git__*`, `mcp__*__read`."""
     tool, pattern = tool.casefold(), pattern.casefold()
     return tool.startswith(f"{pattern}__") or ("*" in pattern and fnmatchcase(tool, pattern))
 
 
 class Policy(Struct, frozen=True, cache_hash=True, gc=False):
-    """What one seat of the chain may do. `owner` is shown when a decision is explained."""
+    """The mode and rules of one link of the chain. `owner` is shown when a decision is explained."""
 
     mode: Mode = Mode.DEFAULT
     rules: tuple[Rule, ...] = ()
@@ -160,20 +161,20 @@ class DecidedBy(StrEnum):
     USER = "user"
     """A person who was asked."""
     NOBODY = "nobody"
-    """It needs approval, and nobody can give that in this run."""
+    """It needs approval, and nobody can approve it in this run."""
     SILENCE = "silence"
-    """It needs approval, somebody was asked, and nobody answered in time."""
+    """It needs approval, and nobody answered in time."""
     HOOK = "hook"
     """A hook of the user's."""
 
     @property
     def lacks_approval(self) -> bool:
-        """Whether a call was refused only because nobody approved it in time, or could have."""
+        """Whether a call was refused only because nobody approved it in time, or could."""
         return self in (DecidedBy.NOBODY, DecidedBy.SILENCE)
 
 
 class Remedy(StrEnum):
-    """What would let a call through that is refused or needs approval."""
+    """What would allow a call that is refused or needs approval."""
 
     OFFERS = "offers"
     """The allow rules that the decision offers; without any nothing is needed."""
@@ -188,11 +189,11 @@ class Remedy(StrEnum):
     NO_RULE_FOR_WORDS = "no_rule_for_words"
     """Nothing, since no rule can name the words of its command exactly."""
     REMOVE_RULE = "remove_rule"
-    """Only that the rule is removed by which it was decided."""
+    """Only the removal of the rule that decided it."""
     OTHER_MODE = "other_mode"
     """Another permission mode than plan."""
     REWRITE = "rewrite"
-    """Only that the command is written in another way."""
+    """Only another spelling of the command."""
     NAME_TOOL = "name_tool"
     """An agent file that names the tool."""
     OTHER_AGENT = "other_agent"
@@ -204,13 +205,13 @@ class Remedy(StrEnum):
 
 
 class Decision(Struct, frozen=True, omit_defaults=True):
-    """Allow, ask or deny; why; the rule and the policy that made it so; and who decided.
+    """Allow, ask or deny; why; the rule and the policy that decided; and who decided.
 
-    `neutral`: if it is a command, it may only run where nothing that a repository names is started. `said` is
-    the reason that a person gave. `offers` are the allow rules that together would lift it (none: no rule
-    does), `removes` is the rule that would have to go, and `remedy` says which of these or what else would.
-    `grants` is the wider mode that an agent gets when a person approves that it is sent. What is in `why` is
-    only there to be read: nothing is decided by it.
+    `neutral`: a command may run only where nothing that a repository names is started. `said` is a person's
+    reason. `offers` are the allow rules that together would allow the call (none: no rule would), `removes`
+    is the rule that would have to be removed, and `remedy` says which of these or what else would help.
+    `grants` is the wider mode that an agent gets if a person approves its start. `why` is only for people:
+    nothing is decided by it.
     """
 
     action: Action
@@ -225,7 +226,7 @@ class Decision(Struct, frozen=True, omit_defaults=True):
     removes: str = ""
     grants: Mode | None = None
     old_lifts: str = field(default="", name="lifts")
-    """What version 0.1 said would lift it; only `core/old_events.py` reads that."""
+    """The remedy as version 0.1 wrote it; only `core/old_events.py` reads it."""
 
     @property
     def lasting(self) -> tuple[Rule, ...]:
@@ -233,19 +234,13 @@ class Decision(Struct, frozen=True, omit_defaults=True):
         return self.offers if all(rule.exact for rule in self.offers) else ()
 
 
-class Grant(Struct, frozen=True):
-    """A person's answer that lets one child (and what is below it) count with a wider mode."""
-
-    mode: Mode
-
-
 def needs_removal(decision: Decision, rule: Rule | str) -> Decision:
-    """A decision that stands as long as a rule does."""
+    """A decision that only the removal of a rule changes."""
     return replace(decision, remedy=Remedy.REMOVE_RULE, removes=str(rule))
 
 
 def stricter(first: Decision, second: Decision) -> Decision:
-    """The stricter of two decisions; the first when they are alike."""
+    """The stricter of two decisions; the first if they are equal."""
     return second if _STRICTNESS[second.action] > _STRICTNESS[first.action] else first
 
 
@@ -284,7 +279,7 @@ def parse_mode(text: str) -> Mode:
 
 
 def merge(*rules: Iterable[Rule]) -> tuple[Rule, ...]:
-    """Several lists of rules as one, without repeats. Order never matters, so this is only tidiness."""
+    """Several lists of rules as one, without repetitions. The order has no meaning."""
     return tuple(dict.fromkeys(rule for several in rules for rule in several))
 
 

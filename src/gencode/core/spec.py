@@ -1,42 +1,39 @@
 """What an agent and a skill are, a request for a task, and the workspace it works in."""
 
 import re
-from enum import StrEnum
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from gencode.core.budget import Budget
 from gencode.core.messages import SystemNotice
 from gencode.core.place import FolderCopy
 from gencode.core.rules import Mode, Rule
+from gencode.core.structs import replace
 
 LONGEST_REMEMBERED = 64
 DEEPEST = 4
-"""So deep agents may be nested at most."""
+"""The deepest nesting of agents."""
 
 Effort = Literal["low", "medium", "high"]
-"""How hard a model is asked to think before it answers."""
+"""How much a model should reason before it answers."""
 
 Isolation = Literal["", "process", "worktree"]
-"""Where an agent works: beside its sender, in a process of its own, or in a git worktree of its own."""
+"""Where an agent works: in its parent's folder, in its own process, or in its own git worktree."""
+
+COLOURS = ("red", "green", "yellow", "blue", "purple", "magenta", "cyan", "orange", "pink")
+"""In which an agent can be shown."""
 
 _SEPARATORS = re.compile(r"[\s_.-]+")
 
 
-class Lifetime(StrEnum):
-    """The branch of the stop tree a task hangs from."""
-
-    TURN = "turn"
-    SESSION = "session"
-    APP = "app"
-
-
 class ToolChoice(Struct, frozen=True):
-    """Which tools an agent gets: those of `allow` (None: all usual ones) and `also`, without `deny`."""
+    """The tools of an agent: those of `allow` (None: the usual ones) and `also`, without `deny`.
+
+    `*` in `also` is every tool there is.
+    """
 
     allow: tuple[str, ...] | None = None
     deny: tuple[str, ...] = ()
@@ -44,16 +41,16 @@ class ToolChoice(Struct, frozen=True):
 
 
 def earlier_version(why: str) -> str:
-    """The warning that a file is used as it was before it was last changed."""
+    """The warning that a file is used in the version before its last change."""
     return f"an earlier version is used: {why}"
 
 
 class AgentSpec(Struct, frozen=True):
-    """One agent. `mode` None means its parent's; `max_turns` None means no limit; `effort` None: unasked.
+    """One agent. `mode` None: its parent's; `max_turns` None: no limit; `effort` None: not set.
 
-    `override`: a project's agent may take the name of a built-in one. `sends` are the agents it may send
-    where it may send any (None: all for the main agent, none for one that was sent). A `hidden` agent is
-    found by its name and listed nowhere. `instructions`: whether it is told what the project's files say.
+    `override`: a project's agent may take the name of a built-in one. `sends` are the agents it may start,
+    where it may start any (None: all for the main agent, none for a subagent). A `hidden` agent is found by
+    its name and not listed. `instructions`: whether it gets the project's instruction files.
     """
 
     name: str
@@ -82,12 +79,18 @@ class AgentSpec(Struct, frozen=True):
     mcp_servers: tuple[Any, ...] = ()
     memory: str = ""
     hooks: dict[str, Any] = {}
+    project: bool = False
+    """Its file came with the folder we work in."""
     colour: str = ""
     hidden: bool = False
     instructions: bool = True
     temperature: float | None = None
+    max_tokens: int | None = None
+    """How many tokens one reply of its model has at most; None: as its parent's."""
+    display_name: str = ""
+    """What people read in its place; empty: its name."""
     outdated: str = ""
-    """Why its file is used as it was before it was last changed."""
+    """Why its file is used in the version before its last change."""
 
     @property
     def cautions(self) -> tuple[str, ...]:
@@ -96,9 +99,9 @@ class AgentSpec(Struct, frozen=True):
 
 
 class TaskRequest(Struct, frozen=True):
-    """A wish to have work done by an agent; `spawned` in the form of the tool `spawn`.
+    """A request for a task of an agent; `spawned` with the form of the tool `spawn`.
 
-    `output_schema` is a JSON Schema for its result.
+    `output_schema` is a JSON Schema for its result, `max_tokens` limits each reply of its model.
     """
 
     agent: str
@@ -112,22 +115,30 @@ class TaskRequest(Struct, frozen=True):
     isolation: Isolation = ""
     output_schema: dict[str, Any] | None = None
     budget: Budget = Budget()
+    max_tokens: int | None = None
     here: bool = False
-    """Whether an earlier task is to go on in the folder that is open, if that is a clone of its own."""
+    """Whether an earlier task is resumed in the open folder, if that is a clone of its own."""
     notice: SystemNotice | None = None
-    """What the prompt is about, where nobody but GenCode says it."""
+    """What the prompt is about, if GenCode wrote it."""
 
     def within(self, spec: AgentSpec) -> "TaskRequest":
-        """As a model may ask it: for no more turns than the agent's file gives it."""
-        if self.max_turns is None or spec.max_turns is None:
-            return self
-        return replace(self, max_turns=min(self.max_turns, spec.max_turns))
+        """The request as a model may make it: no more turns and no longer replies than the file allows."""
+        return replace(
+            self,
+            max_turns=_narrower(self.max_turns, spec.max_turns),
+            max_tokens=_narrower(self.max_tokens, spec.max_tokens),
+        )
+
+
+def _narrower(asked: int | None, allowed: int | None) -> int | None:
+    """The smaller of two limits; None if nothing was asked."""
+    return asked if asked is None or allowed is None else min(asked, allowed)
 
 
 class ForkPoint(Struct, frozen=True, omit_defaults=True):
-    """Where a fork begins: after fact number `at` of the task it copies, which may have been `away` then.
+    """Where a fork begins: after event number `at` of its original, which may have been `away` then.
 
-    That is in a copy of its folder on another machine.
+    `away`: in a copy of its folder on another machine.
     """
 
     at: int
@@ -135,7 +146,7 @@ class ForkPoint(Struct, frozen=True, omit_defaults=True):
 
 
 def same_name(name: str) -> str:
-    """The key under which names are compared: no case, no separators."""
+    """The key by which names are compared: without case and separators."""
     return _short_name(name) if len(name) <= LONGEST_REMEMBERED else _compared(name)
 
 
@@ -147,25 +158,24 @@ _short_name = lru_cache(512)(_compared)
 
 
 class Workspace(Struct, frozen=True):
-    """Where work happens; paths are judged against these. `cwd` is at or below `root`."""
+    """The folders where a task works; paths are resolved against these. `cwd` is at or below `root`."""
 
     root: Path
     cwd: Path
     home: Path
     copied: FolderCopy | None = None
     started: tuple[str, ...] = ()
-    """Files below `root` that hooks and MCP servers start, whoever named them: agents do not change those
-    unasked."""
+    """Files below `root` that hooks and MCP servers start; agents need approval to change them."""
 
     @property
     def clone(self) -> FolderCopy | None:
-        """What it is a clone of, to be remembered by tasks that begin here; nothing for any other folder."""
+        """What it is a clone of, recorded in tasks that begin here; None for any other folder."""
         return self.copied.clone if self.copied is not None else None
 
     def as_clone(self, clone: FolderCopy | None) -> "Workspace":
-        """The same place for a task that began in a clone: what was refused there still is.
+        """The same folder for a task that began in a clone: what was denied there is denied here.
 
-        Back in the folder that it is a clone of, that goes without saying.
+        In the folder it is a clone of, its own rules say so.
         """
         if clone is None:
             return self
@@ -175,11 +185,11 @@ class Workspace(Struct, frozen=True):
 
 
 class Skill(Struct, frozen=True):
-    """One skill, read from a `SKILL.md`. It is text: nothing in it gives a permission.
+    """One skill, read from a `SKILL.md`. It is text and gives no permission.
 
-    `agent` is the agent that does the work (empty: whoever uses the skill). A `hidden` one is not for models
-    to choose. `tools` is what its file says about tools, which has no effect. `cut`: only the beginning of
-    its text is here; all of it is in `source`. `files` is what else is in the folder of a project's skill.
+    `agent` does the work (empty: the agent that uses the skill). A `hidden` skill is not offered to models.
+    `tools` is what its file says about tools, which has no effect. `cut`: only the beginning of its text is
+    here; all of it is in `source`. `files` are the other files in the folder of a project's skill.
     """
 
     name: str
@@ -197,7 +207,7 @@ class Skill(Struct, frozen=True):
     extra: dict[str, Any] = {}
     warnings: tuple[str, ...] = ()
     outdated: str = ""
-    """Why its file is used as it was before it was last changed."""
+    """Why its file is used in the version before its last change."""
 
     @property
     def cautions(self) -> tuple[str, ...]:
@@ -206,14 +216,14 @@ class Skill(Struct, frozen=True):
 
     @property
     def folder(self) -> str:
-        """Where the skill and its files lie."""
+        """The folder of the skill and its files."""
         return self.source.rpartition("/")[0]
 
 
 class SkillEntry(Struct, frozen=True):
-    """One file: the skill it describes, or the sentence that says why it does not.
+    """One file: the skill it describes, or why it is none.
 
-    `project`: it came with the folder we work in. `untrusted` says why it was not even read.
+    `project`: it belongs to the folder we work in. `untrusted` says why it was not read.
     """
 
     path: str

@@ -1,6 +1,6 @@
 """The status of a task, why a run ended or was stopped, and what a running task waits for.
 
-Programs decide by these; the sentences beside them are for people.
+Programs decide by these values; the sentences beside them are for people.
 """
 
 from enum import StrEnum
@@ -23,7 +23,7 @@ class Status(StrEnum):
 
     @property
     def ended(self) -> bool:
-        """Whether only a resume leads on from here."""
+        """Whether the task has ended, so that only a resume continues it."""
         return self not in (Status.PENDING, Status.RUNNING)
 
 
@@ -44,12 +44,12 @@ def as_verb(status: str) -> str:
 
 
 class WaitFor(StrEnum):
-    """What a running task waits for; the line beside it tells the same to people, with particulars."""
+    """What a running task waits for; the message beside it says the same to people, in detail."""
 
     TURN = "turn"
     """Too many agents are at work."""
     MODEL = "model"
-    """Its rate limit, or a pause after an error."""
+    """The rate limit of its model, or a pause after an error."""
     BUDGET = "budget"
     """Other calls spend from the same budget."""
     COMMANDS = "commands"
@@ -61,36 +61,36 @@ class WaitFor(StrEnum):
 
 
 class EndReason(StrEnum):
-    """Why a run of a task ended; its status says how. `error` tells the same to people, with particulars."""
+    """Why a run of a task ended; its status says how. `error` says the same to people, in detail."""
 
     FINISHED = "finished"
     """Its agent has answered."""
     NO_ANSWER = "no_answer"
-    """The model said nothing."""
+    """The model's reply was empty."""
 
     TURN_LIMIT = "turn_limit"
     REPLY_LIMIT = "reply_limit"
-    """The reply was longer than the model may write at once."""
+    """The reply reached the model's limit of output tokens."""
     BUDGET = "budget"
     TIME_LIMIT = "time_limit"
     SILENT = "silent"
     """It, or its process, gave no sign of life for too long."""
     NO_WORKER = "no_worker"
-    """No worker could take it for as long as it was waited for."""
+    """No worker took it within the time limit."""
 
     PROVIDER_ERROR = "provider_error"
     WITHHELD = "withheld"
-    """The vendor of the model did not give its answer out."""
+    """The provider withheld the answer of the model."""
     WRONG_FORM = "wrong_form"
-    """Its result does not fit the schema."""
+    """Its result does not match the schema."""
     BLOCKED_BY_HOOK = "blocked_by_hook"
     NOT_STARTED = "not_started"
-    """It could not begin as it was asked for."""
+    """It could not start as requested."""
     EXTENSION_ERROR = "extension_error"
-    """Code that the embedding program brought along failed."""
+    """Code of the embedding program failed."""
     BUG = "bug"
     FAILED = "failed"
-    """It failed, and nobody wrote down by what: so in files of other products and of version 0.1."""
+    """It failed and no cause was recorded, as in files of other products and of version 0.1."""
 
     STOPPED = "stopped"
     """Somebody stopped it: a person, a client, or an agent."""
@@ -100,29 +100,29 @@ class EndReason(StrEnum):
     PARENT_GONE = "parent_gone"
     """The process that waited for it is gone."""
     CALLER_GONE = "caller_gone"
-    """The program, client or listener that it worked for does not wait for it any more."""
+    """The program, client or listener that it worked for stopped waiting for it."""
     CLOSING = "closing"
-    """The process that ran it was closed, or told to end."""
+    """The process that ran it was closed, or received a signal to end."""
     SHUT_DOWN = "shut_down"
-    """The server that ran it was shut down; it goes on when one runs again."""
+    """The server that ran it was shut down; a server that starts again resumes it."""
     BACKGROUNDED = "backgrounded"
-    """It was sent to the background, where another process goes on with it."""
+    """It was moved to the background, where another process continues it."""
     LEASE_LOST = "lease_lost"
-    """Another process has it now."""
+    """Another process has its lease now."""
 
     STOP_UNANSWERED = "stop_unanswered"
-    """It was stopped, and its process did not answer."""
+    """It was stopped, and its process did not respond."""
     PROCESS_DIED = "process_died"
     PROCESS_LOST = "process_lost"
-    """Nothing was heard any more of its process, which is on another machine."""
+    """Its process, on another machine, gave no sign of life."""
     WORKER_LOST = "worker_lost"
-    """The same of a worker, in whose place another one goes on."""
+    """Its worker gave no sign of life, and another one continues it."""
     UNREADABLE = "unreadable"
-    """Its journal cannot be read to the end; no fact says so."""
+    """Its journal cannot be read to the end; no event says this."""
 
 
 class StopCause(Struct, frozen=True):
-    """Why something is stopped: a reason to decide by, and a clause that tells it to people."""
+    """Why something is stopped: a reason to decide by, and a clause for people."""
 
     reason: EndReason
     text: str
@@ -132,20 +132,20 @@ class StopCause(Struct, frozen=True):
 
 
 def stop_cause(text: str) -> StopCause:
-    """Somebody stopped it; the clause says who."""
+    """The cause for a stop by somebody, whom the clause names."""
     return StopCause(EndReason.STOPPED, text)
 
 
 CANCELLED = StopCause(EndReason.CLOSING, "it was cancelled")
-"""What is said of work that its event loop cut, where nobody had stopped it before."""
+"""The cause for work that was cancelled by its event loop without being stopped first."""
 DIED = StopCause(EndReason.PROCESS_DIED, "the process that ran it died")
 STOP_UNANSWERED = StopCause(EndReason.STOP_UNANSWERED, "it was stopped, and its process did not answer")
 LOST = StopCause(EndReason.PROCESS_LOST, "the process that ran it died, or could not reach the database")
-"""What can be said of a process of another machine of which nothing was heard for too long."""
+"""The cause for a process on another machine that gave no sign of life."""
 TAKEN_OVER = StopCause(
     EndReason.WORKER_LOST, "the worker that ran it died, was told to end, or could not reach the database"
 )
-"""The same of a worker in whose place another one goes on, perhaps itself."""
-PARENT_STOPPED = StopCause(EndReason.PARENT_STOPPED, "the agent that sent it was stopped")
+"""The cause for a worker that gave no sign of life and is replaced by another one, perhaps itself."""
+PARENT_STOPPED = StopCause(EndReason.PARENT_STOPPED, "its parent was stopped")
 TOLD_TO_END = StopCause(EndReason.CLOSING, "the program was told to end")
-PARENT_GONE = StopCause(EndReason.PARENT_GONE, "the process that sent it is gone")
+PARENT_GONE = StopCause(EndReason.PARENT_GONE, "the process that started it is gone")

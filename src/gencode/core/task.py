@@ -1,4 +1,4 @@
-"""A task: the fold of its events, and nothing else."""
+"""A task: one piece of work, as the fold of its events."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import reduce
@@ -6,7 +6,6 @@ from itertools import zip_longest
 from typing import Any, NoReturn
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from gencode.core.budget import Budget
 from gencode.core.changes import Changes, after_move, with_changes
@@ -18,8 +17,10 @@ from gencode.core.events import (
     ChangesMoved,
     CostEstimated,
     Event,
+    FilesCheckpointed,
     MessageAdded,
     ObsoleteFact,
+    SessionRewound,
     TaskBackgrounded,
     TaskCreated,
     TaskEnded,
@@ -46,52 +47,53 @@ from gencode.core.messages import (
 from gencode.core.place import FolderCopy, TaskPlace
 from gencode.core.rules import Action, DecidedBy
 from gencode.core.status import EndReason, Status
+from gencode.core.structs import replace
 
 MOST_PAST = 32
 MOST_PAST_TEXT = 200_000
-"""So many earlier runs of a task, with so many characters, are at hand; its journal has all of them."""
+"""Limits of the earlier runs, and their characters, in the state of a task; the journal has all."""
 
 
 BETWEEN = "\n\n"
 
 
 class RunAnswers(Struct, frozen=True, gc=False, omit_defaults=True):
-    """What it said `before` something else came, and whether its last message is a `whole` reply.
+    """The text of the replies in a run `before` a message came, and whether the last reply is a `whole` one.
 
-    A reply is whole when it calls no tool and was not cut. `begins` is where each reply but the first begins
-    in what it said before.
+    A reply is whole when it calls no tool and was not cut off. `begins` is where each reply but the first
+    begins in `before`.
     """
 
     before: str = ""
     whole: bool = False
     begins: tuple[int, ...] = ()
 
-    def with_these(self, text: str) -> str:
-        """All that counts as said when this was said last; who only says the same again is heard once."""
+    def joined_with(self, text: str) -> str:
+        """All replies of the run with `text` as the last one, unless it repeats the one before."""
         words = text.strip()
         if not self.before:
             return text
         again = not words or self.before == words or self.before.endswith(f"{BETWEEN}{words}")
         return self.before if again else f"{self.before}{BETWEEN}{words}"
 
-    def backwards(self) -> Iterator[tuple[str, str]]:
-        """Each reply that was said before, the last one first, and all that was said from it on."""
+    def newest_first(self) -> Iterator[tuple[str, str]]:
+        """Each earlier reply, the last one first, and the text from it to the end."""
         end = len(self.before)
         for begin in reversed((0, *self.begins)) if self.before else ():
             yield self.before[begin:end], self.before[begin:]
             end = begin - len(BETWEEN)
 
     def after_reply(self, message: AssistantMessage) -> "RunAnswers":
-        """The same after one more reply."""
+        """The state after one more reply."""
         whole = bool(message.text.strip()) and not message.calls and not message.partial
         return self if whole is self.whole else replace(self, whole=whole)
 
-    def after_hearing(self, message: UserMessage, said: str, *, results: bool = False) -> "RunAnswers":
-        """The same after something came to the agent that has `said` this.
+    def after_message(self, message: UserMessage, said: str, *, results: bool = False) -> "RunAnswers":
+        """The state after a message came to an agent that has replied with `said`.
 
-        A letter takes nothing of an answer back, and with `results` a result does not either: who waits for
-        some hands back what it says after the last of them, but a person reads all of it. What else is told
-        to an agent asks it to say the same better.
+        A reply stays part of the answer when a message of a person or another agent follows it, and with
+        `results` also when a delivered result does: a person reads every reply, a waiting parent only those
+        after the last result. Any other message asks the agent to answer anew.
         """
         if not self.whole:
             return self
@@ -103,7 +105,7 @@ class RunAnswers(Struct, frozen=True, gc=False, omit_defaults=True):
 
 
 class RefusedToolCall(Struct, frozen=True, gc=False, rename="camel"):
-    """A call that was not run: of which tool, about what (in one line), who refused it, and why.
+    """A call that was refused: its tool, what it was about (in one line), who refused it, and why.
 
     `call` is its id in the transcript.
     """
@@ -116,7 +118,7 @@ class RefusedToolCall(Struct, frozen=True, gc=False, rename="camel"):
 
 
 class Evidence(Struct, frozen=True, gc=False, rename="camel"):
-    """What GenCode saw the task do."""
+    """What GenCode observed a task do: its calls, files, commands and subagents."""
 
     tool_calls: int = 0
     files_read: tuple[str, ...] = ()
@@ -128,9 +130,9 @@ class Evidence(Struct, frozen=True, gc=False, rename="camel"):
 
 
 class TaskTerms(Struct, frozen=True, gc=False, omit_defaults=True):
-    """What a task works under now; each of it may be said anew while it is there or when it goes on.
+    """The terms a task works under now; each of them may be changed while it exists or when it is resumed.
 
-    `model` is the one it was last given, and may not be the one that answers.
+    `model` is the one it was last given, which may not be the one that answers.
     """
 
     model: str = ""
@@ -141,27 +143,27 @@ class TaskTerms(Struct, frozen=True, gc=False, omit_defaults=True):
 
 
 class RunState(Struct, frozen=True, gc=False, omit_defaults=True):
-    """The present run of a task, or its last one; `started_at` is when its first one began."""
+    """The current run of a task, or its last one; `started_at` is when its first one began."""
 
     started_at: str | None = None
     since: str | None = None
-    """When the present run began; None where the task is not running."""
+    """When the current run began; None where the task is not running."""
     queued_at: str = ""
-    """Since when it waits for its turn to go on, or did when it last had to."""
+    """When it last began to wait in the queue for a resume."""
     handed: str = ""
-    """When it was last its turn to begin, where it had to wait for that."""
+    """When its last wait in the queue ended."""
     seconds: float | None = None
-    """So long its last run may take; None where that has no limit, or is not known."""
+    """The time limit of its last run; None without a limit, or where it is not known."""
     stalled: float = 0.0
-    """For how many seconds it had been silent when that was last noticed; 0 once it speaks again."""
+    """For how many seconds it had been silent when that was last noticed; 0 after its next sign of life."""
     model: str = ""
-    """The model that answers, or else the one that was to."""
+    """The model that answers, or the one that was chosen to."""
     answers: RunAnswers = RunAnswers()
-    """What it has answered in this run before it heard something else."""
+    """The replies of this run so far."""
 
 
 class TaskTotals(Struct, frozen=True, gc=False, omit_defaults=True):
-    """What all runs of a task come to."""
+    """The totals of all runs of a task."""
 
     turns: int = 0
     usage: Usage = Usage()
@@ -169,21 +171,21 @@ class TaskTotals(Struct, frozen=True, gc=False, omit_defaults=True):
 
 
 class TaskReport(Struct, frozen=True, gc=False, omit_defaults=True):
-    """What an agent said at last, and what became of the files it changed, as far as that is known."""
+    """The final report of a run, and what became of the files it changed, as far as that is known."""
 
     text: str = ""
     changes: tuple[Changes, ...] = ()
     again: str = ""
-    """The earlier task whose answer was given as its own."""
+    """The earlier task whose result was reused as its own."""
 
     @property
-    def told(self) -> str:
-        """All of it as people and other agents read it."""
+    def full_text(self) -> str:
+        """The report with the descriptions of its changes."""
         return with_changes(self.text, self.changes)
 
 
 class RunEnd(Struct, frozen=True, gc=False, omit_defaults=True):
-    """How the last run of a task ended; empty while it has not."""
+    """How the last run of a task ended; empty while it is running."""
 
     at: str | None = None
     reason: EndReason | None = None
@@ -191,11 +193,11 @@ class RunEnd(Struct, frozen=True, gc=False, omit_defaults=True):
     output: Any = None
     inputs: tuple[FileChange, ...] | None = None
     warnings: tuple[str, ...] = ()
-    """Those that speak of its last report; going on with the task takes them back."""
+    """Warnings about its last report; a resume clears them."""
 
 
 class PastRun(Struct, frozen=True, gc=False, omit_defaults=True):
-    """How an earlier run ended: its parent may not have been told of that when the task goes on."""
+    """How an earlier run ended; its result may still have to be delivered to the parent."""
 
     status: Status
     report: TaskReport
@@ -204,22 +206,22 @@ class PastRun(Struct, frozen=True, gc=False, omit_defaults=True):
 
 
 class DeliveredResults(Struct, frozen=True, gc=False, omit_defaults=True):
-    """What a task was given and told."""
+    """What was delivered to a task."""
 
     receipts: tuple[str, ...] = ()
-    """Of its background tasks whose results it has been given; those are never given again."""
+    """The receipts of results that were delivered to it; those are never delivered again."""
     mailed: int = 0
-    """The number of the last message it was given; those up to it are never given again."""
+    """The number of the last message it read; messages up to it are never delivered again."""
     left: tuple[str, ...] = ()
-    """Agents it waited for when it was cut; what they come to is given to it as if in the background."""
+    """Subagents it waited for when it was cut off; they are delivered like background tasks."""
     place: TaskPlace | None = None
-    """Where it works by what it was last told; None: in its folder, and it was told nothing."""
+    """The place it was last told that it works in; None: its folder."""
 
 
 class ImportState(Struct, frozen=True, gc=False, omit_defaults=True):
-    """What is true of a task that came from a file: its policies and its model count for nothing.
+    """Marks an imported task, whose policies and model have no effect.
 
-    It belongs to the folder `cwd`; `came_from` is the one that the file named, if that is another.
+    It belongs to the folder `cwd`; `came_from` is the folder that the file named, if that is another one.
     """
 
     cwd: str = ""
@@ -227,9 +229,9 @@ class ImportState(Struct, frozen=True, gc=False, omit_defaults=True):
 
 
 class Task(Struct, frozen=True, gc=False, omit_defaults=True):
-    """One piece of work as its facts tell it up to fact number `seq`.
+    """One piece of work, folded from its events up to number `seq`.
 
-    `created` is what was asked for; what may change of that since then is in `terms`.
+    `created` is the original request; what may change since then is in `terms`.
     """
 
     id: str
@@ -246,7 +248,7 @@ class Task(Struct, frozen=True, gc=False, omit_defaults=True):
     report: TaskReport = TaskReport()
     end: RunEnd = RunEnd()
     past: tuple[PastRun, ...] = ()
-    """How its earlier runs ended, where its parent is to be told of that."""
+    """How its earlier runs ended, as far as their results may have to be delivered."""
     delivered: DeliveredResults = DeliveredResults()
 
     @property
@@ -256,12 +258,12 @@ class Task(Struct, frozen=True, gc=False, omit_defaults=True):
 
     @property
     def parent(self) -> str | None:
-        """The task that sent it; a person or a program sent one that has none."""
+        """The task that started it; None for one that a person or a program started."""
         return self.created.parent
 
     @property
     def conversation(self) -> bool:
-        """Whether a person talks with it, turn by turn."""
+        """Whether it is a conversation with a person."""
         return self.created.conversation
 
     @property
@@ -271,13 +273,13 @@ class Task(Struct, frozen=True, gc=False, omit_defaults=True):
 
     @property
     def clone(self) -> FolderCopy | None:
-        """What its folder was a clone of, where that was written here."""
+        """What its folder is a clone of; not known for an imported task."""
         return self.created.clone if self.imported is None else None
 
     @property
     def result(self) -> str:
-        """What it came to, as people and other agents read it."""
-        return self.report.told
+        """Its result as people and other agents read it."""
+        return self.report.full_text
 
 
 RECORDS = (
@@ -295,11 +297,12 @@ RECORDS = (
     RefusedToolCall,
     RunAnswers,
 )
-"""What the encoded form of a task is made of: a snapshot of other fields is not one of these."""
+"""The records a stored snapshot of a task consists of; one with other fields was written by another version.
+"""
 
 
 def fold(task: Task | None, event: Event) -> Task:
-    """The task after one more fact. A fact that cannot follow raises CorruptFact."""
+    """The task after one more event; CorruptFact for an event that cannot follow."""
     fact = event.fact
     if event.seq is None:
         raise CorruptFact(f"{type(fact).__name__} is a passing fact and does not belong in a journal")
@@ -315,17 +318,17 @@ def fold(task: Task | None, event: Event) -> Task:
 
 
 def replay(events: Iterable[Event]) -> Task | None:
-    """The task that these facts tell; None if there are no facts."""
+    """The task that these events fold to; None without events."""
     return reduce(fold, events, None)
 
 
 def in_background(task: Task) -> Task:
-    """A task for which nobody waits any more."""
+    """A task that nobody waits for any more."""
     return replace(task, terms=replace(task.terms, background=True))
 
 
 def last_run(task: Task) -> PastRun | None:
-    """How the last run of a task ended, without what it handed to programs; None while it has not."""
+    """How the last run ended, without its structured output and inputs; None while the task is running."""
     if task.end.at is None:
         return None
     end = replace(task.end, output=None, inputs=None)
@@ -333,42 +336,42 @@ def last_run(task: Task) -> PastRun | None:
 
 
 def with_past(past: tuple[PastRun, ...], run: PastRun) -> tuple[PastRun, ...]:
-    """The earlier runs with one more, as far as there is room; one in which nothing was said is no loss."""
-    if is_said_again(past, run) or not run.report.told.strip():
+    """The earlier runs with one more, within the bounds; a run without a report of its own is left out."""
+    if repeats_report(past, run) or not run.report.full_text.strip():
         return past
-    kept, room = [run], MOST_PAST_TEXT - len(run.report.told)
+    kept, room = [run], MOST_PAST_TEXT - len(run.report.full_text)
     for each in reversed(past[1 - MOST_PAST :]):
-        room -= len(each.report.told)
+        room -= len(each.report.full_text)
         if room < 0:
             break
         kept.append(each)
     return tuple(reversed(kept))
 
 
-def is_said_again(past: tuple[PastRun, ...], run: PastRun) -> bool:
-    """Whether a run that ended so said nothing: an agent still has its last answer then."""
+def repeats_report(past: tuple[PastRun, ...], run: PastRun) -> bool:
+    """Whether a run ended without a report of its own: the task then still has that of the run before."""
     last = past[-1].report if past else None
     same = last is not None and (last.text, last.changes) == (run.report.text, run.report.changes)
     return same and run.status is not Status.COMPLETED
 
 
-def was_given(sender: Task, task: str, ended_at: str | None) -> bool:
-    """Whether a sender has been given what a task came to; an id alone speaks of all its runs."""
-    return task in sender.delivered.receipts or receipt(task, ended_at) in sender.delivered.receipts
+def was_delivered(parent: Task, task: str, ended_at: str | None) -> bool:
+    """Whether a result was delivered to its parent; a receipt without a time covers all runs of the task."""
+    return task in parent.delivered.receipts or receipt(task, ended_at) in parent.delivered.receipts
 
 
-def comes_later(sender: Task, task: str, *, background: bool) -> bool:
-    """Whether what a task comes to is told to its sender by itself, and not as the answer to a call."""
-    return background or task in sender.delivered.left
+def delivered_separately(parent: Task, task: str, *, background: bool) -> bool:
+    """Whether the result of a task is delivered by itself instead of answering a call."""
+    return background or task in parent.delivered.left
 
 
 def transcript_of(events: Iterable[Event], before: Iterable[Message] = ()) -> list[Message]:
-    """The messages among these facts, in order, as a model is told them: summed up where that was done.
+    """The messages of these events as a model reads them: in order, compacted where that was done.
 
-    They go on where the messages `before` end.
+    They continue after the messages in `before`.
     """
     found: list[Message] = [*before]
-    for event in events:
+    for event in as_rewound(events):
         match event.fact:
             case MessageAdded(message):
                 found.append(message)
@@ -381,15 +384,31 @@ def transcript_of(events: Iterable[Event], before: Iterable[Message] = ()) -> li
     return found
 
 
+def as_rewound(events: Iterable[Event]) -> list[Event]:
+    """These events without those that a rewind took back; the event of the rewind itself stays.
+
+    A rewind to before an earlier rewind restores what that one took back.
+    """
+    found: list[Event] = []
+    behind: int | None = None
+    for event in reversed([*events]):
+        if behind is not None and (event.seq or 0) >= behind:
+            continue
+        found.append(event)
+        if isinstance(event.fact, SessionRewound) and event.fact.conversation:
+            behind = event.fact.to
+    return found[::-1]
+
+
 def whole_transcript(events: Iterable[Event]) -> list[Message]:
-    """Every message among these facts, in order, also those that a summary stands for."""
+    """Every message of these events in order, including those that a summary replaced."""
     return transcript_of(event for event in events if not isinstance(event.fact, TranscriptCompacted))
 
 
 def compacted(transcript: Sequence[Message], fact: TranscriptCompacted) -> list[Message]:
-    """A transcript after it was summed up: how it began, the summary, and what came last.
+    """A transcript after compaction: its beginning, the summary, and the latest messages.
 
-    How many tokens a reply that stays had before it says nothing about what the model is told from now on.
+    Token counts of replies from before are dropped, since they say nothing about the shorter transcript.
     """
     upto = min(max(fact.upto, 0), len(transcript))
     places = [place for place in sorted({*fact.keeps}) if 0 <= place < upto]
@@ -428,7 +447,7 @@ def _after(task: Task, event: Event, fact: AnyFact) -> Task:
             return replace(task, evidence=replace(task.evidence, refused=refused))
         case TaskBackgrounded():
             return in_background(task)
-        case ObsoleteFact():
+        case ObsoleteFact() | FilesCheckpointed() | SessionRewound():
             return task
         case TaskForked(messages=messages):
             return replace(task, delivered=replace(task.delivered, place=last_place(messages)))
@@ -478,7 +497,7 @@ def _started(task: Task, event: Event, fact: TaskStarted) -> Task:
 
 
 def _going_on(task: Task, fact: TaskStarted | TaskQueued) -> Task:
-    """A task as it goes on, at once or when it is its turn: it has no end any more."""
+    """A task whose next run begins, at once or once it leaves the queue: it has no end any more."""
     terms, past = task.terms, task.past
     if task.parent is not None and (run := last_run(task)) is not None:
         past = with_past(past, run)
@@ -492,7 +511,7 @@ def _going_on(task: Task, fact: TaskStarted | TaskQueued) -> Task:
             output_schema=terms.output_schema if fact.output_schema is None else fact.output_schema,
         ),
         run=_quiet(task.run),
-        report=TaskReport() if task.conversation else task.report,  # it is to answer what was asked now
+        report=TaskReport() if task.conversation else task.report,  # the next answer is to a new prompt
         end=RunEnd(),
         past=past,
         evidence=replace(task.evidence, warnings=kept) if task.end.warnings else task.evidence,
@@ -500,9 +519,9 @@ def _going_on(task: Task, fact: TaskStarted | TaskQueued) -> Task:
 
 
 def _ended(task: Task, at: str, fact: TaskEnded) -> Task:
-    """The end of a run. An interrupted one worked until its last sign of life, not until it was found.
+    """The end of a run. A run that was interrupted by a crash lasted until its last sign of life.
 
-    A clock that was put back meanwhile takes nothing from earlier runs.
+    A clock that was set back takes nothing away from earlier runs.
     """
     totals = task.totals
     if task.run.since is not None:
@@ -522,7 +541,7 @@ def _ended(task: Task, at: str, fact: TaskEnded) -> Task:
 
 
 def _quiet(run: RunState) -> RunState:
-    """A run after its last answer was given, or before its first one is."""
+    """A run after its last answer was delivered, or before its first one."""
     return replace(run, stalled=0.0, answers=RunAnswers())
 
 
@@ -544,41 +563,52 @@ def _with_message(task: Task, message: Message) -> Task:
             before = task.delivered
             delivered = replace(
                 before,
-                receipts=after_calls(before.receipts, results),
-                left=left_behind(before.left, results),
+                receipts=receipts_after_calls(before.receipts, results),
+                left=left_after_calls(before.left, results),
             )
-            evidence = reduce(_with_result, results, task.evidence)
+            evidence = evidence_after(task.evidence, message)
             return replace(task, evidence=evidence, delivered=delivered, run=_alive(task.run))
         case UserMessage():
-            before, evidence = task.delivered, task.evidence
+            before, evidence = task.delivered, evidence_after(task.evidence, message)
             delivered = replace(
                 before,
-                receipts=handed_over(before.receipts, message.delivers, message.ends),
+                receipts=with_receipts(before.receipts, message.delivers, message.ends),
                 mailed=max(before.mailed, message.mail),
                 place=last_place((message,), before.place),
             )
-            run = replace(task.run, answers=task.run.answers.after_hearing(message, task.report.text))
-            if message.commands:
-                evidence = replace(evidence, commands=_with_commands(evidence.commands, message.commands))
+            run = replace(task.run, answers=task.run.answers.after_message(message, task.report.text))
             return replace(task, delivered=delivered, run=run, evidence=evidence)
+
+
+def evidence_after(evidence: Evidence, message: Message) -> Evidence:
+    """The evidence after one more message of the transcript."""
+    match message:
+        case AssistantMessage(calls=calls):
+            return replace(evidence, tool_calls=evidence.tool_calls + len(calls)) if calls else evidence
+        case ToolMessage(results):
+            return reduce(_with_result, results, evidence)
+        case UserMessage(commands=ended):
+            if not ended:
+                return evidence
+            return replace(evidence, commands=_with_commands(evidence.commands, ended))
 
 
 def _with_reply(task: Task, message: AssistantMessage) -> Task:
     run, totals, report = task.run, task.totals, task.report
     if message.text.strip():
-        report = TaskReport(run.answers.with_these(message.text), again=message.again)
+        report = TaskReport(run.answers.joined_with(message.text), again=message.again)
     elif message.again != report.again:
         report = replace(report, again=message.again)
     return replace(
         task,
         report=report,
         totals=TaskTotals(
-            totals.turns + (not message.again), totals.usage + (message.usage or Usage()), totals.worked_ms
+            totals.turns + message.is_turn, totals.usage + (message.usage or Usage()), totals.worked_ms
         ),
         run=replace(
             run, stalled=0.0, model=message.model or run.model, answers=run.answers.after_reply(message)
         ),
-        evidence=replace(task.evidence, tool_calls=task.evidence.tool_calls + len(message.calls)),
+        evidence=evidence_after(task.evidence, message),
     )
 
 
@@ -597,7 +627,7 @@ def _with_result(evidence: Evidence, result: ToolResult) -> Evidence:
 
 
 def _with_commands(before: tuple[CommandRun, ...], more: tuple[CommandRun, ...]) -> tuple[CommandRun, ...]:
-    """The commands that ran, after some more; the end of one in the background takes its place."""
+    """The commands that ran, after some more; the end of a background command replaces its start."""
     ends = {each.shell: each for each in more if each.shell}
     if not ends:
         return (*before, *more)
@@ -606,19 +636,19 @@ def _with_commands(before: tuple[CommandRun, ...], more: tuple[CommandRun, ...])
     return (*kept, *(each for each in more if not each.shell or each.shell not in known))
 
 
-def untold_commands(task: Task) -> list[CommandRun]:
-    """The commands that a task started in the background and whose end it was not told, running or not."""
+def undelivered_commands(task: Task) -> list[CommandRun]:
+    """The background commands of a task whose end was not delivered to it, running or not."""
     return [
         each for each in task.evidence.commands if each.shell and each.shell not in task.delivered.receipts
     ]
 
 
 def with_refusal(before: tuple[RefusedToolCall, ...], fact: CallDecided) -> tuple[RefusedToolCall, ...]:
-    """The refused calls, after one more decision."""
+    """The refused calls after one more decision."""
     if fact.decision.action is not Action.DENY:
         return before
     refused = RefusedToolCall(fact.tool, fact.target or "", fact.decision.by, fact.decision.why, fact.call)
-    known = any(replace(each, why=refused.why) == refused for each in before)  # some events are heard twice
+    known = any(replace(each, why=refused.why) == refused for each in before)  # some events are seen twice
     return before if known else (*before, refused)
 
 
@@ -628,30 +658,30 @@ def _warned(task: Task, warning: str) -> Task:
     return replace(task, evidence=replace(task.evidence, warnings=(*task.evidence.warnings, warning)))
 
 
-def said_to_the_person(messages: Iterable[Message]) -> str:
-    """Everything that an agent says to the person in one turn, whatever comes to it meanwhile."""
+def replies_of_turn(messages: Iterable[Message]) -> str:
+    """The text of all replies of one turn, for the person."""
     answers, said = RunAnswers(), ""
     for message in messages:
         match message:
             case AssistantMessage():
-                said = answers.with_these(message.text) if message.text.strip() else said
+                said = answers.joined_with(message.text) if message.text.strip() else said
                 answers = answers.after_reply(message)
             case UserMessage():
-                answers = answers.after_hearing(message, said, results=True)
+                answers = answers.after_message(message, said, results=True)
             case ToolMessage():
                 pass
     return said
 
 
 def receipt(task: str, ended_at: str | None) -> str:
-    """What is kept of a result that was handed over: of which task it is, and of which of its runs."""
+    """The receipt of a delivered result: its task, and which run of it."""
     return f"{task}@{ended_at}" if ended_at else task
 
 
-def after_calls(before: tuple[str, ...], results: Sequence[ToolResult]) -> tuple[str, ...]:
-    """What was handed over, after some calls: who is sent again has a result still to come.
+def receipts_after_calls(before: tuple[str, ...], results: Sequence[ToolResult]) -> tuple[str, ...]:
+    """The receipts after some calls: a task that was resumed by one has a result that is still to come.
 
-    So a receipt of an earlier version, which does not say of which run, counts no more.
+    Receipts of version 0.1 do not say which run they are of, and are dropped for such a task.
     """
     sent = {child for result in results for child in result.trace.children}
     if not sent.isdisjoint(before):
@@ -664,8 +694,8 @@ def after_calls(before: tuple[str, ...], results: Sequence[ToolResult]) -> tuple
     return tuple(dict.fromkeys((*before, *more))) if more else before
 
 
-def left_behind(before: tuple[str, ...], results: Iterable[ToolResult]) -> tuple[str, ...]:
-    """The agents that were left, after some calls: for whom it is waited again answers like any other."""
+def left_after_calls(before: tuple[str, ...], results: Iterable[ToolResult]) -> tuple[str, ...]:
+    """The subagents left behind, after some calls: one that is waited for again answers its call."""
     for result in results:
         if result.trace.left or (before and result.trace.children):
             kept = (each for each in before if each not in result.trace.children)
@@ -673,7 +703,7 @@ def left_behind(before: tuple[str, ...], results: Iterable[ToolResult]) -> tuple
     return before
 
 
-def handed_over(before: tuple[str, ...], tasks: Sequence[str], ends: Sequence[str]) -> tuple[str, ...]:
-    """What was handed over, with some more; journals of earlier versions do not say when tasks had ended."""
+def with_receipts(before: tuple[str, ...], tasks: Sequence[str], ends: Sequence[str]) -> tuple[str, ...]:
+    """The receipts with those of some more results; version 0.1 did not record when tasks had ended."""
     more = [receipt(task, end) for task, end in zip_longest(tasks, ends[: len(tasks)])]
     return tuple(dict.fromkeys((*before, *more))) if more else before

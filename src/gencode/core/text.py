@@ -1,24 +1,25 @@
-"""Text of models, files and tools made safe to show: escaped, quoted, and cut to a length.
+"""Makes text of models, files and tools safe to show: escaped, quoted, and cut to a length.
 
-Answers are `visible`: control sequences and signs that turn lines around are spelled. Where a person decides
-or looks for the truth (questions, the contents of a folder, the log) text is `exact`: what merely looks like
-something else is shown as well. What one agent wrote another reads `disarmed` and `quoted`: no line of ours
-begins with `>`, so nothing in a quoted text passes for a notice of GenCode.
+Answers are `visible`: control sequences and characters that change the direction of text are escaped. Where a
+person decides or needs the exact content (questions, the contents of a folder, the log) text is `exact`:
+characters that merely look like others are escaped as well. What one agent wrote another reads `disarmed` and
+`quoted`: no line of ours begins with `>`, so nothing in a quoted text passes for a notice of GenCode.
 
-Some characters are invisible and still a part of what is read: joiners in 👩‍💻, in Persian or in Indic words,
-and signs that choose a form of the character before them. In `visible` text such a character stays where it
-has an effect, which its neighbours tell, and is shown elsewhere. The page has the same patterns, in
-`interfaces/http/static/js/dom.js`; a test compares them.
+Some invisible characters are part of what is read: joiners in 👩‍💻, in Persian or in Indic words, and
+variation selectors. In `visible` text such a character stays where it has an effect, which depends on its
+neighbours, and is escaped elsewhere. The page has the same patterns, in `interfaces/http/static/js/dom.js`; a
+test compares them.
 """
 
 import re
 import unicodedata
+from functools import cache
 
 CLIP = 30_000
 
 
 def clip(text: str, most: int = CLIP, rest: str = "") -> str:
-    """The only road into a transcript: at most `most` characters, cut at a line, with a note.
+    """`text` as it may enter a transcript: at most `most` characters, cut at a line, with a note.
 
     `rest` says where the whole text is.
     """
@@ -29,14 +30,25 @@ def clip(text: str, most: int = CLIP, rest: str = "") -> str:
     return f"{text[:cut]}\n[… {len(text) - cut:,} of {len(text):,} characters were left out{rest}]"
 
 
+def shortened(text: str, most: int) -> str:
+    """At most `most` characters of a text, and how many more there are."""
+    left = len(text) - most
+    return text if left <= 0 else f"{text[:most]} [… {left:,} more characters]"
+
+
+def counted(number: int, one: str, several: str = "") -> str:
+    """A number of things: `1 file`, `2,345 files`."""
+    return f"{number:,} {one if number == 1 else several or f'{one}s'}"
+
+
 def inert(text: str) -> str:
-    """`text` without anything that cannot be seen: control, format, private and unassigned characters."""
+    """`text` without invisible characters: control, format, private and unassigned ones."""
     lines = text.split("\n")
     return "\n".join(each if each.isprintable() else "".join(map(_visible, each)) for each in lines)
 
 
 def one_line(text: str, most: int) -> str:
-    """`text`, inert, on one line and at most `most` characters long."""
+    """`text` without invisible characters, on one line, at most `most` characters long."""
     line = " ".join(inert(text).split())
     return line if len(line) <= most else line[: max(0, most - 1)].rstrip() + "…"
 
@@ -97,23 +109,31 @@ _FLAGS = (  # of England, Scotland and Wales: a black flag, and gbeng, gbsct or 
     r"\U000e0077\U000e006c\U000e0073)\U000e007f"
 )
 ACTING = rf"({_FLAGS})|[{_ALWAYS}]|{_STRAY_SIGN}|{'|'.join(_STRAY)}"
-"""What acts; group 1 is a flag, which is made of such characters and stays."""
+"""Invisible characters with an effect; group 1 is a flag, which is made of such characters and stays."""
 UNSEEN = rf"[{_ALWAYS}{_JOINERS}{_FORMS}{_MONGOLIAN_FORMS}]|{_STRAY_SIGN}"
-"""The same with everything that cannot be seen, whatever is beside it."""
+"""All invisible characters, whatever is beside them."""
 UNFINISHED = "\u200c\u200d" + "".join(map(chr, range(0xE0061, 0xE0080)))
-"""Joiners, and the tags of flags: parts of a text that do nothing at its end."""
+"""Joiners, and the tags of flags: characters without an effect at the end of a text."""
 _OPEN_END = re.compile(r"(?:\r|[\u200c\u200d]+|(?<=[0-9#*])\ufe0f|\U0001f3f4[\U000e0061-\U000e007a]{0,5})\Z")
-_acting = re.compile(ACTING)
-_unseen = re.compile(UNSEEN)
+
+
+@cache  # these take milliseconds to compile, and the first request of `gen -p` needs neither
+def _acting() -> re.Pattern[str]:
+    return re.compile(ACTING)
+
+
+@cache
+def _unseen() -> re.Pattern[str]:
+    return re.compile(UNSEEN)
 
 
 def visible(text: str) -> str:
-    """`text` with control sequences, direction marks and stray zero-width characters spelled as escapes."""
-    return _acting.sub(lambda found: found[1] or spelled(found[0]), text.replace("\r\n", "\n"))
+    """`text` with control sequences, direction marks and stray zero-width characters as escapes."""
+    return _acting().sub(lambda found: found[1] or spelled(found[0]), text.replace("\r\n", "\n"))
 
 
 def open_end(text: str) -> str:
-    """The end of a text that is still being written which what follows may change; perhaps nothing."""
+    """The end of an unfinished text that the next piece may change; perhaps nothing."""
     found = _OPEN_END.search(text, max(len(text) - 8, 0))
     return found[0] if found else ""
 
@@ -125,21 +145,21 @@ def visible_line(text: str, most: int = 0) -> str:
 
 
 def exact(text: str, keep: str = "\n\t") -> str:
-    """`text` with everything spelled that cannot be seen, or looks like another character: odd spaces too."""
-    shown = _unseen.sub(lambda found: spelled(found[0]), text)
+    """`text` with everything escaped that is invisible or looks like another character, odd spaces too."""
+    shown = _unseen().sub(lambda found: spelled(found[0]), text)
     if shown.isprintable():
         return shown
     return "".join(each if each.isprintable() or each in keep else spelled(each) for each in shown)
 
 
 def exact_line(text: str) -> str:
-    """`text` exactly, on one line whatever it holds."""
+    """`text` exactly, on one line."""
     return exact(text, keep="")
 
 
 def safe_json(text: str) -> str:
-    """JSON text that means the same and in which every acting character is escaped."""
-    return _unseen.sub(lambda found: _escaped(found[0]), text)
+    """Equivalent JSON text with every invisible character escaped."""
+    return _unseen().sub(lambda found: _escaped(found[0]), text)
 
 
 def spelled(char: str) -> str:
@@ -151,7 +171,7 @@ def spelled(char: str) -> str:
 
 
 def _escaped(char: str) -> str:
-    """A character as JSON escapes it: astral ones as a pair."""
+    """A character as JSON escapes it: one above U+FFFF as a pair."""
     units = char.encode("utf-16-be", "surrogatepass")
     return "".join(f"\\u{units[i]:02x}{units[i + 1]:02x}" for i in range(0, len(units), 2))
 
@@ -168,7 +188,7 @@ _TOKEN = re.compile(
 
 
 def disarmed(text: str) -> str:
-    """`text` of another agent, visible, with a backslash in every sign that stands for a role or a notice."""
+    """The text of another agent, visible, with a backslash in every marker of a role or a notice."""
     return _TOKEN.sub(lambda found: f"{found[0]}\\", visible(text))
 
 
@@ -179,17 +199,17 @@ def disarmed_line(text: str, most: int) -> str:
 
 
 def unquoted(text: str) -> str:
-    """What is quoted in `text`, without the `>`; empty where nothing is."""
+    """The quoted lines of `text` without the `>`; empty if there are none."""
     lines = (line for line in text.split("\n") if line.startswith(">"))
     return "\n".join(line.removeprefix("> ") if line != ">" else "" for line in lines)
 
 
 def code_span(text: str, most: int) -> str:
-    """The same between backticks, which are taken out of it: what an agent named, in a line of ours."""
+    """A name that an agent chose, for a line of ours: between backticks, without backticks in it."""
     plain = disarmed_line(text, most).replace("`", "'")
     return f"`{plain}`"
 
 
 def quoted(text: str) -> str:
-    """Every line of `text` behind a `>`."""
+    """`text` with `> ` before every line."""
     return "\n".join(f"> {line}".rstrip() for line in text.split("\n"))

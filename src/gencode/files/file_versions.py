@@ -1,4 +1,4 @@
-"""Which version of each file an agent has seen, also in earlier runs, and who changed a file last.
+"""Which version of each file an agent has seen, and which agent of this process changed it last.
 
 An agent changes no file of which it does not know the present version.
 """
@@ -13,53 +13,59 @@ from typing import BinaryIO
 from msgspec.structs import astuple
 
 from gencode.core.errors import ToolError
-from gencode.core.messages import FileSeen, Message, ToolMessage
+from gencode.core.messages import FileCheckpoint, FileSeen, Message, ToolMessage
 from gencode.core.spec import Workspace
+from gencode.core.text import code_span
 from gencode.files.safe_files import FileIdentity, identity_of, open_for_reading, state_of
-from gencode.permissions.paths import resolve, shown
+from gencode.permissions.paths import resolve
 
 MOST_CHANGES = 10_000
-"""So many changes are remembered by their author, and so many files as known; the oldest are forgotten."""
+"""How many changes are remembered with their author, and how many known files; the oldest are dropped."""
 MOST_FILES = 20
+LONGEST_NAME = 200
 _PLAIN = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 States = Mapping[str, FileIdentity | None]
-"""The states of files by real path; None where nothing is."""
+"""The states of files by real path; None for a missing file."""
 
 
 class FileVersions:
-    """Who changed which file last, among all agents of this process, and which files any of them has seen."""
+    """Which agent of this process changed a file last, and which files any of them has seen."""
 
-    __slots__ = ("_authors", "_known")
+    __slots__ = ("_authors", "_known", "kept")
 
     def __init__(self) -> None:
+        self.kept: dict[str, tuple[FileIdentity | None, FileCheckpoint]] = {}
+        """The states of files when their content was last saved."""
         self._authors: dict[str, tuple[FileIdentity | None, str]] = {}
         self._known: dict[str, None] = {}
 
     def note(self, real: str, identity: FileIdentity | None, who: str) -> None:
-        """Remember who brought a file into this state, None where it was deleted."""
+        """Record who brought a file into this state; None if it was deleted."""
         self._authors.pop(real, None)
         self._authors[real] = (identity, who)
         if len(self._authors) > MOST_CHANGES:
             del self._authors[next(iter(self._authors))]
 
     def author(self, real: str, now: FileIdentity | None) -> str:
-        """Who brought a file into the state it is in; empty when that is not known."""
+        """Who brought a file into its present state; empty if that is not known."""
         identity, who = self._authors.get(real, (None, ""))
         return who if identity == now else ""
 
     def know(self, real: str) -> None:
-        """Remember that somebody has seen a file, who may want to know who changed it."""
+        """Record that an agent has seen a file, and may ask who changed it."""
         self._known[real] = None
         if len(self._known) > MOST_CHANGES:
-            del self._known[next(iter(self._known))]
+            oldest = next(iter(self._known))
+            del self._known[oldest]
+            self.kept.pop(oldest, None)
 
     def states(self) -> States:
-        """The files that anybody has seen, as they are now."""
+        """The files that any agent has seen, as they are now."""
         return {real: state_of(real) for real in tuple(self._known)}
 
     def blame(self, before: States, who: str) -> None:
-        """What is not as it was before was changed by this one, if nobody else is known to have done so."""
+        """Record this agent as the author of changes since `before` that have no other known author."""
         for real, was in before.items():
             now = state_of(real)
             if now != was and not self.author(real, now):
@@ -67,62 +73,62 @@ class FileVersions:
 
 
 class SeenFiles:
-    """The files an agent read or wrote, by real path, each in the state it was in then."""
+    """The files an agent read or wrote, by real path, each in its state at that time."""
 
-    __slots__ = ("_files", "_hashes", "_told", "_versions", "_who")
+    __slots__ = ("_files", "_hashes", "_told", "_who", "versions")
 
     def __init__(self, files: FileVersions | None = None, who: str = "") -> None:
         self._files: dict[str, FileIdentity] = {}
         self._hashes: dict[str, str] = {}
         self._told: dict[str, FileIdentity | None] = {}
-        self._versions = files or FileVersions()
+        self.versions = files or FileVersions()
         self._who = who
 
     def note(self, real: str, identity: FileIdentity, sha256: str = "") -> None:
-        """Remember a file as it is now, with the hash of what is in it if that is known."""
+        """Record a file as it is now, with its hash if that is known."""
         self._files[real] = identity
         self._hashes[real] = sha256
         self._told.pop(real, None)
-        self._versions.know(real)
+        self.versions.know(real)
 
     def wrote(self, real: str, identity: FileIdentity, sha256: str = "") -> None:
-        """Remember a file as this agent left it, and that it did."""
+        """Record a file as this agent wrote it."""
         self.note(real, identity, sha256)
-        self._versions.note(real, identity, self._who)
+        self.versions.note(real, identity, self._who)
 
     def deleted(self, real: str) -> None:
-        """Remember that this agent deleted a file, which it does not know any more."""
+        """Record that this agent deleted a file."""
         self.forget(real)
-        self._versions.note(real, None, self._who)
+        self.versions.note(real, None, self._who)
 
     def forget(self, real: str) -> None:
-        """Let a file be one that was never seen."""
+        """Forget a file."""
         for known in (self._files, self._hashes, self._told):
             known.pop(real, None)
 
     def before(self) -> States:
         """The files that any agent has seen, as they are before a command of this one."""
-        return self._versions.states()
+        return self.versions.states()
 
     def ran(self, before: States) -> None:
-        """A command of this agent has ended: what changed meanwhile was changed by it, as far as is known."""
-        self._versions.blame(before, self._who)
+        """After a command of this agent: record it as the author of changes, as far as is known."""
+        self.versions.blame(before, self._who)
 
     def state(self, real: str) -> FileIdentity | None:
-        """The state in which a file was seen last; None for one that never was."""
+        """The state in which a file was last seen; None for an unknown file."""
         return self._files.get(real)
 
     def knows(self, real: str, sha256: str) -> bool:
-        """Whether this is how a file was seen last; of one without a hash, whether it was seen at all."""
+        """Whether a file is as it was last seen; without a hash, whether it was seen at all."""
         return real in self._files and (not sha256 or self._hashes[real] == sha256)
 
     def has_seen(self, real: str, sha256: str) -> bool:
-        """Whether what is in a file, by its hash, is what was seen in it, whatever else became of it."""
+        """Whether the content of a file, by hash, is as it was seen."""
         return bool(sha256) and self._hashes.get(real) == sha256
 
     def author(self, real: str) -> str:
-        """Which other agent brought a file into the state it is in; empty when that is not known."""
-        who = self._versions.author(real, state_of(real))
+        """Which other agent brought a file into its present state; empty if that is not known."""
+        who = self.versions.author(real, state_of(real))
         return "" if who == self._who else who
 
     def stale(self, cwd: Path) -> list[str]:
@@ -133,21 +139,21 @@ class SeenFiles:
             now = state_of(real)
             if now == known or self._told.get(real, known) == now:
                 continue
-            who = self._versions.author(real, now)
+            who = self.versions.author(real, now)
             if who and who == self._who:
                 continue
             same_size = now is not None and now.size == known.size
             if now and same_size and self._hashes.get(real) and self.has_seen(real, _hash_of(real, now.size)):
-                self._files[real] = now  # it was only touched
+                self._files[real] = now  # only its times changed
                 continue
             self._told[real] = now
             name = real.removeprefix(inside)
-            found.append((name if name.isprintable() else shown(name)) + (f" (by {who})" if who else ""))
+            found.append(code_span(name, LONGEST_NAME) + (f" (by {who})" if who else ""))
         return found
 
 
 def _hash_of(real: str, size: int) -> str:
-    """The hash of what is in a plain file of a known size; empty where that is something else by now."""
+    """The hash of a regular file of a known size; empty if it is something else by now."""
     try:
         with os.fdopen(os.open(real, _PLAIN), "rb") as file:
             plain = stat.S_ISREG(os.fstat(file.fileno()).st_mode)
@@ -167,18 +173,18 @@ def changed_under(files: Sequence[str]) -> str:
 
 CHUNK = 1 << 20
 ANOTHER = FileIdentity(0, 0, 0, 0, 0)
-"""The state of a file that is not as it was: no file has it."""
+"""A state that no file has, for a changed file."""
 
 
 def as_text(state: FileIdentity) -> str:
-    """A state as journals keep it: its numbers are too large for some that read JSON."""
+    """A state as text for the journal: its numbers are too large for some JSON readers."""
     return ":".join(f"{number:x}" for number in astuple(state))
 
 
 def recall(seen: SeenFiles, files: Iterable[FileSeen], workspace: Workspace) -> None:
-    """Let an agent know files again that it knew: as they are, if they are as they were then.
+    """Restore the file versions an agent knew; an unchanged file counts as known.
 
-    Of any other one it knows that it was changed. This blocks: files are read for it.
+    Of a changed file it is known that it changed. This blocks: files are read.
     """
     for known in files:
         path = str(Path(os.path.realpath(workspace.cwd), known.path))
@@ -190,7 +196,7 @@ def recall(seen: SeenFiles, files: Iterable[FileSeen], workspace: Workspace) -> 
 
 
 def last_known(transcript: Iterable[Message]) -> list[FileSeen]:
-    """Every file that calls let their agent know, as after the last of them."""
+    """The file versions that calls let their agent know, as of the last of them."""
     found: dict[str, FileSeen] = {}
     for message in transcript:
         for result in message.results if isinstance(message, ToolMessage) else ():
@@ -204,7 +210,7 @@ def last_known(transcript: Iterable[Message]) -> list[FileSeen]:
 
 
 def _as_known(known: FileSeen, path: str, workspace: Workspace) -> FileIdentity:
-    """The state of a file now, if what is in it is what was known of it."""
+    """The state of a file now, if its content is the known one."""
     try:
         with open_for_reading(resolve(path, workspace)) as file:
             state = identity_of(file)

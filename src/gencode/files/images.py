@@ -1,6 +1,6 @@
 """Images for models: their format, size and limits, checked without decoding them.
 
-What is read is hostile, so every offset is checked before it is read.
+The bytes are hostile, so every offset is checked before it is read.
 """
 
 import base64
@@ -18,7 +18,7 @@ _MOST_PARTS = 20_000
 
 
 class ImageFormat(Struct, frozen=True):
-    """One kind: `begins` looks at the first bytes, `size` gives width and height of one that is whole."""
+    """An image format: `begins` checks the first bytes, `size` gives width and height of a complete image."""
 
     begins: Callable[[bytes], bool]
     size: Callable[[bytes], Size | None]
@@ -93,26 +93,26 @@ FORMS = {
 
 
 LARGEST_PICTURE = 3_932_160
-"""So many bytes a picture has at most: vendors take 5 MiB of it as base64."""
+"""The largest image in bytes: vendors accept 5 MiB of it as base64."""
 MOST_PICTURES = 20
 MOST_TOGETHER = 3 * LARGEST_PICTURE // 3 * 4
-"""So many characters of base64 the pictures of a request have together, as vendors bound it: three large."""
+"""The most base64 characters of all images of a request, as vendors limit it: three large ones."""
 WIDEST = 8_000
-"""So many pixels a picture is wide and high at most."""
+"""The largest width and height of an image in pixels."""
 KINDS = frozenset(FORMS)
 _OTHER_NAMES = {"image/jpg": "image/jpeg", "image/pjpeg": "image/jpeg", "image/x-png": "image/png"}
 
 
 def kind_of(said: str) -> str:
-    """A media type as it is usually written."""
+    """A media type in its usual spelling."""
     kind = said.partition(";")[0].strip().lower()
     return _OTHER_NAMES.get(kind, kind)
 
 
 def picture(said: str, content: str) -> Image | str:
-    """A picture from its media type and its bytes as base64, or what is wrong with it, in a few words.
+    """An image from its media type and its base64 content, or what is wrong with it, in a few words.
 
-    It is not decoded: what only looks like one may still be refused by a model's provider.
+    It is not decoded: a provider may still refuse it.
     """
     kind = kind_of(said)
     if kind not in KINDS:
@@ -128,6 +128,19 @@ def picture(said: str, content: str) -> Image | str:
     if len(raw) > LARGEST_PICTURE:
         return f"of more than {LARGEST_PICTURE:,} bytes"
     return _sound(kind, raw)
+
+
+def shows(head: bytes) -> bool:
+    """Whether a file with this beginning is an image of a format that models accept."""
+    return any(form.begins(head) for form in FORMS.values())
+
+
+def image_of(raw: bytes) -> Image | str:
+    """An image from its bytes, or what is wrong with it, in a few words."""
+    if len(raw) > LARGEST_PICTURE:
+        return f"of more than {LARGEST_PICTURE:,} bytes"
+    kind = next((name for name, form in FORMS.items() if form.begins(raw)), "")
+    return _sound(kind, raw) if kind else "of an unknown kind"
 
 
 def _sound(kind: str, raw: bytes) -> Image | str:

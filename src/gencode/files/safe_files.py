@@ -1,9 +1,9 @@
-"""Opens, replaces, moves and deletes files exactly where they were judged.
+"""Opens, replaces, moves and deletes files, only at the path where permission was checked (no races).
 
-A judged path has no links left in it, so none may be met: every folder on the way is opened by a handle on
-the one before, without following anything, and what was opened is compared with what was judged. Whoever
-swaps a folder or file for a link in between gets an error, never a file elsewhere. A file is replaced as a
-whole or not at all. These calls block; call them in a thread.
+A checked path has no links left in it, so none may appear: every folder on the way is opened relative to the
+one before, without following links, and the opened file is compared with the checked one. If a folder or file
+is exchanged for a link in between, there is an error, never another file. A file is replaced completely or
+not at all. These calls block; call them in a thread.
 """
 
 import errno
@@ -36,24 +36,24 @@ class PathMissing(ToolError):
 
 
 class FileChanged(ToolError):
-    """What is at the path is not what was judged or read: somebody was quicker."""
+    """The file at the path is not the one that was checked or read."""
 
 
 class FileIdentity(Struct, frozen=True):
-    """Which file this is and in which state: another one means that it was changed or replaced."""
+    """The identity and state of a file: a different one means that it was changed or replaced."""
 
     device: int
     inode: int
     changed_ns: int
     size: int
     touched_ns: int
-    """When anything about it changed, rights and names too: nobody can set this time."""
+    """The time of the last change of any kind: no program can set it."""
 
 
 ALONE_SECONDS = 5.0
-"""So long a change waits for another one in the same folder."""
+"""How long a change waits for another one in the same folder."""
 Expected = FileIdentity | Literal["absent"] | None
-"""What must be there before a file is replaced; None for whatever it is."""
+"""What must be there before a file is replaced; None for anything."""
 
 
 def identity_of(file: BinaryIO) -> FileIdentity:
@@ -62,7 +62,7 @@ def identity_of(file: BinaryIO) -> FileIdentity:
 
 
 def state_of(path: str) -> FileIdentity | None:
-    """The identity of whatever lies at a path at this moment; None when nothing does."""
+    """The identity of what is at a path at this moment; None without anything."""
     try:
         return _identity(os.lstat(path))
     except (OSError, ValueError):
@@ -70,7 +70,7 @@ def state_of(path: str) -> FileIdentity | None:
 
 
 def open_for_reading(resolved: Resolved) -> BinaryIO:
-    """The regular file at a judged path."""
+    """Open the regular file at a checked path."""
     try:
         with _folder_above(resolved) as (folder, name):
             handle = _open_file(folder, name, os.O_RDONLY, resolved)
@@ -80,7 +80,7 @@ def open_for_reading(resolved: Resolved) -> BinaryIO:
 
 
 def open_folder(resolved: Resolved) -> int:
-    """A handle on the folder at a judged path, for listing it; whoever gets it closes it."""
+    """Open the folder at a checked path, for listing it; the caller closes it."""
     try:
         with _folder_above(resolved) as (folder, name):
             return _step(folder, name or ".", os.O_RDONLY, resolved)
@@ -88,13 +88,18 @@ def open_folder(resolved: Resolved) -> int:
         raise _trouble(error, resolved, "read") from None
 
 
-def replace_file(resolved: Resolved, data: bytes, *, expected: Expected = None) -> FileIdentity:
-    """Write a whole file at a judged path, its folders too; on any trouble everything stays as it was."""
+def replace_file(
+    resolved: Resolved, data: bytes, *, expected: Expected = None, mode: int = 0o666
+) -> FileIdentity:
+    """Write a whole file at a checked path, with its folders; on an error everything stays as it was.
+
+    A new file has this mode, as far as the umask allows.
+    """
     try:
         with _folder_above(resolved, make=True) as (folder, name):
             before = _present(folder, name, resolved)
             _check_expected(before, expected, resolved)
-            with _written_beside(folder, data, before) as (temporary, handle), _alone(folder, resolved):
+            with _written_beside(folder, data, before, mode) as (temporary, handle), _alone(folder, resolved):
                 _check_again(folder, name, before, resolved)
                 os.rename(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
                 return _identity(os.fstat(handle))
@@ -103,7 +108,7 @@ def replace_file(resolved: Resolved, data: bytes, *, expected: Expected = None) 
 
 
 def look_at(resolved: Resolved) -> os.stat_result:
-    """What is at a judged path, a file or a folder, without opening it."""
+    """The status of the file or folder at a checked path, without opening it."""
     try:
         with _folder_above(resolved) as (folder, name):
             found = os.stat(name or ".", dir_fd=folder, follow_symlinks=False)
@@ -116,7 +121,7 @@ def look_at(resolved: Resolved) -> os.stat_result:
 
 
 def remove_file(resolved: Resolved, *, expected: FileIdentity) -> None:
-    """Delete the file at a judged path, if it is still in this state."""
+    """Delete the file at a checked path, if it is still in this state."""
     try:
         with _folder_above(resolved) as (folder, name):
             before = os.stat(name or ".", dir_fd=folder, follow_symlinks=False)
@@ -132,7 +137,7 @@ def remove_file(resolved: Resolved, *, expected: FileIdentity) -> None:
 
 
 def move_file(source: Resolved, target: Resolved, *, expected: FileIdentity) -> FileIdentity:
-    """Give the file at one judged path another one, where nothing is yet; its folders are made."""
+    """Move the file at one checked path to another that is free; its folders are made."""
     try:
         with _folder_above(source) as (folder, name), _folder_above(target, make=True) as (there, new):
             before = os.stat(name or ".", dir_fd=folder, follow_symlinks=False)
@@ -156,8 +161,8 @@ def move_file(source: Resolved, target: Resolved, *, expected: FileIdentity) -> 
 
 @contextmanager
 def _folder_above(resolved: Resolved, *, make: bool = False) -> Generator[tuple[int, str]]:
-    """A handle on the folder that holds a judged path, and the last name; folders that were made for a file
-    that could not be written are removed again.
+    """The folder of a checked path, opened, and the last name; folders made for a file that could not be
+    written are removed again.
     """
     *above, name = _components(resolved) or [""]
     made: list[tuple[int, str]] = []
@@ -180,7 +185,7 @@ def _folder_above(resolved: Resolved, *, make: bool = False) -> Generator[tuple[
 
 
 def _components(resolved: Resolved) -> list[str]:
-    """The names on the way to a judged path; ToolError for one that no tool may open."""
+    """The names in a checked path; ToolError for one that no tool may open."""
     name = _said(resolved)
     if resolved.refusal or not resolved.real.startswith("/"):
         raise ToolError(f"{name} cannot be opened: {resolved.refusal or 'it was not judged'}.")
@@ -205,14 +210,14 @@ def _make_folder(handle: int, part: str, already: int) -> bool:
 
 
 def _kept(made: list[tuple[int, str]]) -> list[tuple[int, str]]:
-    """Let go of the folders that were made; none is left to be removed."""
+    """Close the folders that were made, and keep them."""
     for parent, _ in made:
         os.close(parent)
     return []
 
 
 def _step(handle: int, part: str, access: int, resolved: Resolved) -> int:
-    """One folder further; a link is never followed."""
+    """Open the next folder; a link is never followed."""
     try:
         return os.open(part, access | _FOLDER, dir_fd=handle)
     except OSError as error:
@@ -227,7 +232,7 @@ def _step(handle: int, part: str, access: int, resolved: Resolved) -> int:
 
 
 def _open_file(folder: int, name: str, access: int, resolved: Resolved) -> int:
-    """A handle on a regular file that is the judged one."""
+    """Open a regular file that is the checked one."""
     seen = os.stat(name or ".", dir_fd=folder, follow_symlinks=False)
     _check_regular(seen, resolved)
     handle = os.open(name, access | _FILE, dir_fd=folder)
@@ -251,7 +256,7 @@ def _check_regular(found: os.stat_result, resolved: Resolved) -> None:
 
 
 def _present(folder: int, name: str, resolved: Resolved) -> os.stat_result | None:
-    """The file that is about to be replaced, if there is one and it may be written."""
+    """The status of the file that will be replaced, if there is one and it may be written."""
     try:
         handle = _open_file(folder, name, os.O_WRONLY, resolved)
     except FileNotFoundError:
@@ -277,11 +282,11 @@ def _check_expected(before: os.stat_result | None, expected: Expected, resolved:
 
 @contextmanager
 def _alone(folder: int, resolved: Resolved) -> Generator[None]:
-    """Hold a folder between the last look and the change, so that no two writers pass each other there."""
+    """Lock a folder between the last check and the change, so that only one writer is in between."""
     until = time.monotonic() + ALONE_SECONDS
     try:
         handle = os.open(".", os.O_RDONLY | _FOLDER, dir_fd=folder)
-    except OSError:  # it may be written to but not read, so that it cannot be held either
+    except OSError:  # it may be writable but not readable, so that it cannot be locked
         yield
         return
     while True:
@@ -303,11 +308,13 @@ def _alone(folder: int, resolved: Resolved) -> Generator[None]:
 
 
 @contextmanager
-def _written_beside(folder: int, data: bytes, before: os.stat_result | None) -> Generator[tuple[str, int]]:
-    """A new file with these bytes in the same folder, and a handle on it; it is removed unless renamed."""
+def _written_beside(
+    folder: int, data: bytes, before: os.stat_result | None, mode: int
+) -> Generator[tuple[str, int]]:
+    """A new file with these bytes in the same folder, opened; it is removed unless renamed."""
     name = f".gen-{secrets.token_hex(8)}.tmp"
-    # A file that replaces one is nobody else's before it has the rights of the old one.
-    handle = os.open(name, _NEW, 0o666 if before is None else 0o600, dir_fd=folder)
+    # A replacement is readable for its owner only until it has the rights of the old file.
+    handle = os.open(name, _NEW, mode & 0o777 if before is None else 0o600, dir_fd=folder)
     try:
         rest = memoryview(data)
         while rest:
@@ -332,7 +339,7 @@ def _sync(handle: int) -> None:
 
 
 def _take_rights(handle: int, before: os.stat_result) -> None:
-    """Owner, group and mode of the old file, as far as the system lets us; never more than they were."""
+    """Set owner, group and mode of the old file, as far as the system allows; never wider ones."""
     mode = stat.S_IMODE(before.st_mode) & 0o777
     for owner, group in ((before.st_uid, -1), (-1, before.st_gid)):
         with suppress(PermissionError):
@@ -343,7 +350,7 @@ def _take_rights(handle: int, before: os.stat_result) -> None:
 
 
 def _check_again(folder: int, name: str, before: os.stat_result | None, resolved: Resolved) -> None:
-    """The last look before the new file takes its place: the same folder at the same path, the same file."""
+    """The last check before the new file replaces the old: same folder, same path, same file."""
     try:
         with _folder_above(resolved) as (again, _):
             same_folder = os.path.samestat(os.fstat(again), os.fstat(folder))
@@ -371,7 +378,7 @@ def _changed(resolved: Resolved) -> ToolError:
 
 
 def _not_moved(error: OSError, source: Resolved, target: Resolved) -> ToolError:
-    """Why a file has not got its new name."""
+    """Why a file was not moved."""
     match error.errno:
         case errno.EXDEV:
             return ToolError(f"{_said(target)} is on another disk; write it there and delete the old one.")
@@ -385,7 +392,7 @@ def _not_moved(error: OSError, source: Resolved, target: Resolved) -> ToolError:
 
 
 def _trouble(error: OSError, resolved: Resolved, done: str) -> ToolError:
-    """What the system said about a path, as a sentence a model can act on."""
+    """A system error about a path, as a sentence the model can act on."""
     name = _said(resolved)
     if error.errno == errno.ENOENT and done == "read":
         return PathMissing(f"{name} does not exist; find it with Glob first.")

@@ -1,6 +1,6 @@
-"""Hands tasks to workers on any machine: written down and queued in one transaction.
+"""Hands tasks to workers on any machine: each is written to the journal and queued in one transaction.
 
-Whoever sent a task knows it only through the journal from then on, as with any other process.
+From then on its parent follows it through the journal only, like a task of any other process.
 """
 
 import asyncio
@@ -16,10 +16,10 @@ from typing import Any
 import msgspec
 
 from gencode.core.errors import GenCodeError, StoreUnavailable, UserMistake
-from gencode.core.events import TaskCreated, TaskEnded
+from gencode.core.events import TaskCreated
 from gencode.core.rules import Action, Policy
 from gencode.core.spec import Workspace
-from gencode.core.status import EndReason, Status, StopCause
+from gencode.core.status import EndReason, StopCause
 from gencode.fleet.workspace_transfer import FleetOrder, SharedStore, WorkspaceTransfer
 from gencode.journal.dispatch import (
     BUDGETS,
@@ -30,19 +30,19 @@ from gencode.journal.dispatch import (
     SharedJournal,
 )
 from gencode.journal.owner import new_owner
-from gencode.journal.store import TaskSignal
 from gencode.permissions.links import as_links_lead
 from gencode.permissions.paths import places_of
+from gencode.tasks.crash_recovery import stop_anywhere
 
 log = logging.getLogger(__name__)
 
 LOOK_SECONDS = 1.0
-"""Workers come and go without a change in the journal, so whoever waits for one looks so often besides."""
+"""Workers start and stop without an event in the journal, so whoever waits for one polls this often."""
 BEGIN_SECONDS = 5.0
 AWAY_SECONDS = 300.0
-"""So long it may not be known whether a task is over, because the database is away."""
+"""How long it may be unknown whether a task has ended, because the database is unreachable."""
 WAITED_FOR = 10
-"""The priority of a task that somebody waits for; of any other it is 0."""
+"""The priority of a task whose parent waits for it; all others have 0."""
 _PERMISSIONS = ("permission_mode", "allow", "ask", "deny")
 TAKEN_BACK = StopCause(EndReason.PARENT_STOPPED, "its parent was stopped meanwhile")
 
@@ -58,9 +58,9 @@ class FleetTask:
         looked: Callable[[], float],
         begins: str = "",
     ) -> None:
-        """`looked` gives the time of the last look at which tasks are over; infinity: nobody looks.
+        """`looked` gives the time of the last check for finished tasks; infinity: nothing checks.
 
-        `begins` is what a person should know of the folder that it begins with.
+        `begins` is what a person should know about the state of the folder it starts in.
         """
         self._task = task
         self._store = store
@@ -79,7 +79,7 @@ class FleetTask:
 
     @property
     def gone(self) -> bool:
-        """Whether it has ended, or nobody waits for it any more."""
+        """Whether it has ended, or is not waited for any more."""
         return self._gone and not self._unpacking
 
     async def missing_worker(self) -> MissingWorker | None:
@@ -87,9 +87,9 @@ class FleetTask:
         return await self._store.missing_worker(self._task)
 
     def comes_home(self) -> bool:
-        """Whether its changes are still to be brought here: queued, or not looked for since first asked.
+        """Whether its changes still have to be fetched: queued, or not checked since this was first called.
 
-        A database that is away is not waited for without an end.
+        An unreachable database is not waited for without a limit.
         """
         if self._asked is None:
             self._asked = time.monotonic()
@@ -97,12 +97,12 @@ class FleetTask:
         return self._is_over or (self.created is not None and unseen)
 
     def queue_changes(self) -> None:
-        """It is over: what it changed is brought here when those before it are done."""
+        """Mark it as ended: its changes are fetched when those before it are done."""
         self._is_over = True
 
     @contextmanager
     def bringing_changes(self) -> Generator[None]:
-        """What it changed is being brought here; it is not gone before that is done."""
+        """While its changes are fetched it does not count as gone."""
         self._unpacking = True
         try:
             yield
@@ -110,7 +110,7 @@ class FleetTask:
             self._unpacking = False
 
     def kill(self) -> None:
-        """Wait no longer. Nobody here can end a process of another machine; its lease decides."""
+        """Stop waiting. A process of another machine cannot be ended from here; its lease decides."""
         self._gone = True
 
 
@@ -140,7 +140,7 @@ class FleetEngine:
 
     @property
     def follows(self) -> bool:
-        """Whether somebody here waits for a task that went to the workers."""
+        """Whether a caller in this process waits for a task that was given to the workers."""
         return bool(self._followed)
 
     async def start(self, handover: Handover) -> FleetTask:
@@ -159,7 +159,9 @@ class FleetEngine:
         flags = {**self._flags, **self._refused(cwd), "model": handover.model}
         before = await self._store.dispatched(handover.task) if handover.created is None else None
         takes = before.takes if before else 0
-        order = FleetOrder(handover, cwd, flags, packed.mark, packed.parcel, packed.alone, packed.tree, takes)
+        order = FleetOrder(
+            handover, cwd, flags, packed.mark, packed.snapshot, packed.alone, packed.tree, takes
+        )
         try:
             body = msgspec.json.encode(order)
         except (TypeError, OverflowError) as error:
@@ -194,22 +196,13 @@ class FleetEngine:
             return await asyncio.shield(given)
         except asyncio.CancelledError:
             with suppress(GenCodeError):
-                await self._take_back(await given)
+                await stop_anywhere(self._store, await given, new_owner(), TAKEN_BACK)
             raise
 
-    async def _take_back(self, task: str) -> None:
-        try:
-            lease = await self._store.take(task, new_owner())
-        except UserMistake:  # a worker has it by now
-            await self._store.send_signal(task, TaskSignal.STOP)
-            return
-        ended = TaskEnded(Status.CANCELLED, error=str(TAKEN_BACK), reason=TAKEN_BACK.reason)
-        await self._store.append(lease, [ended], last=True)
-
     def _refused(self, cwd: str) -> dict[str, list[str]]:
-        """What a worker asks about or refuses, where permissions were named for a task that goes on.
+        """The sender's deny and ask rules, where a resumed task is given new permissions.
 
-        They take the place of those it had, so all that counts here has to travel with them.
+        These replace the ones it had, so every rule that is in force here has to travel with it.
         """
         if self._policy is None or not any(self._flags.get(name) for name in _PERMISSIONS):
             return {}
@@ -248,7 +241,7 @@ class FleetEngine:
             await self._store.changes.after(changed, LOOK_SECONDS)
 
     async def _unpacked(self, away: FleetTask) -> None:
-        """Bring what a task changed elsewhere to the folder it was asked from."""
+        """Fetch what a task changed elsewhere into the folder it was sent from."""
         if away.created is None:
             return
         if away.gone:
@@ -258,7 +251,7 @@ class FleetEngine:
             await self.transfer.unpack(away.task, away.created)
 
     def _follow(self, away: FleetTask) -> None:
-        """Notice when a task is over for which somebody waits."""
+        """Watch for the end of a task that a caller waits for."""
         self._followed.add(away)
         if self._following is None or self._following.done():
             self._following = asyncio.get_running_loop().create_task(self._followed_all())

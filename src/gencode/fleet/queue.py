@@ -15,24 +15,24 @@ from typing import Any
 
 from msgspec import Struct
 from pgqueuer.db import AsyncpgDriver
-from pgqueuer.errors import PgqException, RetryRequested
+from pgqueuer.errors import PgqException
 from pgqueuer.models import Job
 from pgqueuer.queries import Queries
 
 from gencode.core.errors import GenCodeError
-from gencode.fleet.queue_reader import QueueDriver, WorkerLoad, WorkerQueue
-from gencode.fleet.task_handoff import JobExchange, OfferingQueries, TaskNeeds
+from gencode.fleet.queue_reader import Again, QueueDriver, QueueReader, WorkerLoad
+from gencode.fleet.task_handoff import JobExchange, TaskNeeds
 from gencode.journal.dispatch import Enqueue, SharedJournal
 
 FORGET_SECONDS = 60.0
-"""After that an agent that was not there is looked for again: somebody may have written its file."""
+"""After this time a missing agent is looked for again: its file may have been written since."""
 
 WaitingTask = tuple[str, str]
-"""A task that nobody is at, and its agent."""
+"""A task that no process is running, and its agent."""
 
 
 class ServedAgents:
-    """The agents that are served here, in small letters. Where some were `named` it never changes."""
+    """The agents served here, in lower case; if some were `named`, the set never changes."""
 
     def __init__(self, named: Iterable[str] = (), clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -89,9 +89,6 @@ class ServedAgents:
 log = logging.getLogger(__name__)
 
 PREFIX = "gencode.agent."
-POLL_SECONDS = 1.0
-MOST_AT_ONCE = 10
-"""So many jobs are taken from the queue with one statement."""
 AGAIN_SECONDS = 1.0
 CONNECTIONS = 4
 _THERE = "SELECT dedupe_key FROM pgqueuer WHERE dedupe_key = ANY($1) AND status IN ('queued', 'picked')"
@@ -125,9 +122,9 @@ def _nobody(_waiting: Sequence[WaitingTask]) -> set[str]:
 class TaskSelection(Struct, frozen=True):
     """What one worker takes from the queue: which agents, how many at once, and the caps of all workers.
 
-    `parked` says how many of those that run only wait for a person; they do not count. `fits`: whether it has
-    what another one lacked. `meet` is told of tasks whose agents are not served, and says which of
-    these are from now on.
+    `parked` is how many running tasks only wait for a person; they take no place. `fits` says whether this
+    worker has what another one lacked. `meet` gets tasks whose agents are not served, and returns those
+    agents that are served from now on.
     """
 
     agents: Callable[[], Sequence[str]]
@@ -144,9 +141,9 @@ def entrypoint(agent: str) -> str:
 
 
 def enqueue_task(agent: str, priority: int = 0, delay: timedelta | None = None, takes: int = 0) -> Enqueue:
-    """Puts a task of an agent into the queue, once, however often it is done.
+    """Queue a task of an agent, once, however often this is called.
 
-    One that was taken so often may still stand there, for as long as the queue has not heard of its end.
+    A resumed task has another key each time (`takes`): the job of its last run may still be in the queue.
     """
 
     async def enqueue(connection: Any, task: str) -> None:
@@ -175,7 +172,7 @@ async def ensure_queue(store: SharedJournal) -> None:
 
 
 async def reconcile(store: SharedJournal) -> list[str]:
-    """Queue every task that nobody has been at for two lease times and that is not queued; their ids."""
+    """Queue every task that has had no owner for two lease times and is not in the queue; their ids."""
     stuck = await store.overdue(2 * store.lease_seconds)
     missing: list[str] = []
 
@@ -210,10 +207,10 @@ async def prune(store: SharedJournal) -> None:
 
 
 class QueueConsumer:
-    """Takes tasks from the queue for as long as it is not told to stop, whatever happens to the database.
+    """Takes tasks from the queue until it is told to stop, whatever happens to the database.
 
-    The work itself does not hang from the queue: when the database goes away the round is over, the work goes
-    on, and the next round finds it where it is.
+    Running tasks do not depend on the queue: when the database is lost the round ends, the tasks go on, and
+    the next round finds them running.
     """
 
     def __init__(
@@ -224,10 +221,8 @@ class QueueConsumer:
         self._run = run
         self._stopped = asyncio.Event()
         self._broken = asyncio.Event()
-        self._works: dict[str, asyncio.Task[None]] = {}
-        self._driver: QueueDriver | None = None
-        self._exchange: JobExchange | None = None
-        self._queue: WorkerQueue | None = None
+        self._works: dict[str, asyncio.Future[None]] = {}
+        self._reader: QueueReader | None = None
 
     @property
     def running(self) -> int:
@@ -237,25 +232,27 @@ class QueueConsumer:
     def _has_enough(self) -> bool:
         return self.running - self._share.parked() >= self._share.most
 
+    def _most(self) -> int:
+        """So many jobs at once, and as many more as wait for a person at that moment."""
+        return max(self._share.most, 2) + self._share.parked()
+
     def _done(self, task: str) -> None:
         had_enough = self._has_enough()
         self._works.pop(task, None)
-        if had_enough and self._driver is not None:
-            self._driver.nudge()
+        if had_enough and self._reader is not None:
+            self._reader.nudge()
 
     def serve_agents(self, agents: Iterable[str]) -> None:
         """Take the tasks of these agents too."""
-        if self._queue is not None:
-            for agent in agents:
-                if entrypoint(agent) not in self._queue.qm.entrypoint_registry:
-                    self._queue.entrypoint(entrypoint(agent), concurrency_limit=self._cap(agent))(self._one)
+        if self._reader is not None:
+            self._reader.limits |= {entrypoint(agent): self._cap(agent) for agent in agents}
 
     def restart(self) -> None:
         """Begin a new round, because some agents are not to be served any more."""
         self._broken.set()
 
     def stop(self) -> None:
-        """Take nothing more; what runs goes on to its end."""
+        """Take no more tasks; running ones continue to their end."""
         self._stopped.set()
 
     async def serve(self) -> None:
@@ -263,7 +260,7 @@ class QueueConsumer:
         while not self._stopped.is_set():
             try:
                 await self._round()
-            except (GenCodeError, PgqException, RuntimeError, *self._store.troubles) as trouble:
+            except (GenCodeError, PgqException, *self._store.troubles) as trouble:
                 log.warning("the queue cannot be served at the moment: %s", trouble)
             if not self._stopped.is_set():
                 await asyncio.sleep(AGAIN_SECONDS)
@@ -275,19 +272,24 @@ class QueueConsumer:
         await ensure_queue(self._store)
         self._broken.clear()
         pool = await self._store.new_pool(CONNECTIONS, self._broken.set)
-        load = WorkerLoad(self._has_enough, self._share.parked)
-        self._driver = driver = QueueDriver(pool, self._broken.set, load)
-        self._exchange = exchange = JobExchange(driver, self._fits, self._store.troubles)
-        self._queue = queue = WorkerQueue(driver, queries=OfferingQueries(driver, exchange.offer))
-        queue.configure(load, driver.news, exchange.claimed, self._met)
+        driver = QueueDriver(pool, self._broken.set)
+        troubles = self._store.troubles
+
+        async def work(job: Job) -> Again | None:
+            return await self._worked(job, exchange)
+
+        load = WorkerLoad(self._has_enough, self._most)
+        reader = QueueReader(driver, load, work, self._met, self._store.lease_seconds, troubles)
+        exchange = JobExchange(driver, reader, entrypoint, self._fits, troubles)
+        self._reader = reader
         self.serve_agents(self._share.agents())
-        exchange.serve(queue.qm.queue_manager_id, entrypoint)
         loop = asyncio.get_running_loop()
-        serving = loop.create_task(self._taken(queue, exchange))
         watching = [loop.create_task(event.wait()) for event in (self._broken, self._stopped)]
+        serving = loop.create_task(reader.run())
         try:
+            await exchange.listen()
             await asyncio.wait([serving, *watching], return_when=asyncio.FIRST_COMPLETED)
-            queue.shutdown.set()
+            reader.stop()
             if self._broken.is_set():
                 serving.cancel()
             await asyncio.wait([serving])
@@ -321,29 +323,26 @@ class QueueConsumer:
         self.serve_agents(new)
         return bool(new)
 
-    async def _taken(self, queue: WorkerQueue, exchange: JobExchange) -> None:
-        await exchange.listen()
-        most = max(self._share.most, 2)
-        await queue.run(
-            dequeue_timeout=timedelta(seconds=POLL_SECONDS),
-            batch_size=max(min(MOST_AT_ONCE, most // 2), 1),
-            max_concurrent_tasks=most,
-            heartbeat_timeout=timedelta(seconds=self._store.lease_seconds),
-        )
-
-    async def _one(self, job: Job) -> None:
+    async def _worked(self, job: Job, exchange: JobExchange) -> Again | None:
+        """Run the task of a job; when that is to be tried again, or None."""
         task = (job.payload or b"").decode(errors="replace")
         work = self._works.get(task)
         if work is None:
             if self._has_enough() or self._stopped.is_set():
-                raise RetryRequested(timedelta(seconds=AGAIN_SECONDS), "this worker is busy")
+                return Again(AGAIN_SECONDS)
             work = self._works[task] = asyncio.ensure_future(self._run(task))
             work.add_done_callback(lambda _: self._done(task))
-        try:
-            await asyncio.shield(work)
-        except RetryLater as later:
-            if later.needs is not None and self._exchange is not None:
-                self._exchange.remember_needs(job.id, later.needs)
-            raise RetryRequested(timedelta(seconds=later.seconds), str(later)) from None
-        except GenCodeError as trouble:
-            raise RetryRequested(timedelta(seconds=AGAIN_SECONDS), type(trouble).__name__) from None
+        await asyncio.wait([work])
+        match None if work.cancelled() else work.exception():
+            case None:
+                return None
+            case RetryLater(seconds=seconds, needs=TaskNeeds() as needs):
+                exchange.keep(job)
+                return Again(seconds, lambda: exchange.offer(job, needs))
+            case RetryLater(seconds=seconds):
+                return Again(seconds)
+            case GenCodeError():
+                return Again(AGAIN_SECONDS)
+            case bug:
+                log.error("a bug ended the work on task %s", task, exc_info=bug)
+                return None

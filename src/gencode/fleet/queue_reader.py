@@ -1,36 +1,43 @@
-"""Reads the queue for one of many workers, and asks the database no more often than it has to.
+"""Reads the queue for one of many workers with as few queries as possible.
 
-Every change in the queue is told to all workers, and each would ask the database five times for every one of
-them: with a hundred workers that, and not the work, would be what the server does. So a worker that has
-enough to do does not ask, news that come together are heard together, only new jobs are news, and who got
-fewer jobs than it would take does not ask whether there are more.
+Postgres notifies every worker of every change in the queue. If each answered with a query, a hundred workers
+would keep the server busy with nothing else. So only new jobs wake a worker up, notifications that arrive
+together are handled together, and a worker with enough to do does not query at all.
 """
 
 import asyncio
+import logging
 from collections import deque
-from collections.abc import AsyncGenerator, Callable, Sequence
-from datetime import UTC, datetime, timedelta
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from datetime import timedelta
 from typing import Any
+from uuid import uuid4
 
 import msgspec
 from msgspec import Struct
-from pgqueuer import PgQueuer
 from pgqueuer.db import AsyncpgPoolDriver
-from pgqueuer.models import Job
-from pgqueuer.ports.repository import EntrypointExecutionParameter
-from pgqueuer.qm import QueueManager
+from pgqueuer.models import Job, JobId, QueueEntrypoint, QueueManagerId
+from pgqueuer.queries import EntrypointExecutionParameter, Queries
+
+log = logging.getLogger(__name__)
 
 TOGETHER = 0.01
-"""News that come within so many seconds are heard together."""
+"""Notifications that arrive within this many seconds are handled together."""
 PROBE = 0.25
-"""So often at most it is looked up whether something waits for a later time, or for somebody else."""
-_CHANGED = "table_changed_event"
+"""The shortest time between two checks for delayed jobs and for jobs of agents not served."""
+POLL_SECONDS = 1.0
+"""After this time the queue is read again even without a notification."""
+MOST_AT_ONCE = 10
+"""So many jobs are taken from the queue with one statement."""
+SHORTEST = 0.1
+BEATS = 4
+"""How many heartbeats of a running job are sent in each heartbeat time."""
 # The names step by step through an index, so that it is the same how many jobs wait under each.
 _NEXT = """
 WITH RECURSIVE waiting AS NOT MATERIALIZED (
     SELECT execute_after FROM pgqueuer WHERE entrypoint = ANY($1) AND status = 'queued'
 ), names AS (
-    (SELECT entrypoint FROM pgqueuer WHERE status = 'queued' AND $2::boolean ORDER BY 1 LIMIT 1)
+    (SELECT entrypoint FROM pgqueuer WHERE status = 'queued' ORDER BY 1 LIMIT 1)
     UNION ALL
     SELECT (SELECT q.entrypoint FROM pgqueuer q WHERE q.status = 'queued' AND q.entrypoint > n.entrypoint
             ORDER BY 1 LIMIT 1)
@@ -49,60 +56,33 @@ SELECT CASE WHEN EXISTS (SELECT 1 FROM waiting WHERE execute_after <= now()) THE
 """
 
 
+class QueueEvent(Struct, frozen=True):
+    """The fields of a pgqueuer notification that are read."""
+
+    type: str = ""
+    operation: str = ""
+
+
 class WorkerLoad(Struct, frozen=True):
-    """How busy a worker is: whether it has enough to do, and how many of its agents wait for a person."""
+    """How busy a worker may be: whether it has enough to do, and how many jobs it may have at once."""
 
     full: Callable[[], bool]
-    parked: Callable[[], int]
+    most: Callable[[], int]
 
 
-class NewsFilter:
-    """Passes on what a worker has to hear of; `nudge` when it may take something again."""
+class Again(Struct, frozen=True):
+    """In how many seconds a job is to be tried again, and what to do when it is back in the queue."""
 
-    def __init__(self, hear: Callable[[Any], None], full: Callable[[], bool], channel: str) -> None:
-        self._hear = hear
-        self._full = full
-        self._channel = channel
-        self._last = 0.0
-        self._timer: asyncio.TimerHandle | None = None
-        self.passed = 0
-        """How often it was let look."""
-
-    def __call__(self, payload: str | bytes | bytearray) -> None:
-        """Something was told to all workers."""
-        told = payload if isinstance(payload, str) else bytes(payload).decode(errors="replace")
-        if f'"{_CHANGED}"' not in told:
-            self._hear(payload)
-        elif '"insert"' in told and not self._full():
-            self.nudge()
-
-    def nudge(self) -> None:
-        """Let it look into the queue, soon."""
-        if self._timer is not None:
-            return
-        loop = asyncio.get_running_loop()
-        wait = self._last + TOGETHER - loop.time()
-        if wait > 0:
-            self._timer = loop.call_later(wait, self._pass_on)
-        else:
-            self._pass_on()
-
-    def _pass_on(self) -> None:
-        self._timer = None
-        self.passed += 1
-        self._last = asyncio.get_running_loop().time()
-        news = {"channel": self._channel, "operation": "insert", "sent_at": datetime.now(UTC)}
-        self._hear(msgspec.json.encode({**news, "table": "pgqueuer", "type": _CHANGED}).decode())
+    seconds: float
+    then: Callable[[], None] = lambda: None
 
 
 class QueueDriver(AsyncpgPoolDriver):
-    """Connections that say when they cannot reach the database (`broken` is told), and what is new in it."""
+    """A connection pool that reports when it cannot reach the database (by calling `broken`)."""
 
-    def __init__(self, pool: Any, broken: Callable[[], None], load: WorkerLoad) -> None:
+    def __init__(self, pool: Any, broken: Callable[[], None]) -> None:
         super().__init__(pool)
         self._say = broken
-        self._load = load
-        self._sieves: list[NewsFilter] = []
 
     async def fetch(self, query: str, *args: object) -> list[dict[str, object]]:
         """The rows of a query."""
@@ -112,98 +92,150 @@ class QueueDriver(AsyncpgPoolDriver):
             self._say()
             raise
 
-    async def add_listener(self, channel: str, callback: Callable[[Any], None]) -> None:
-        """Hear what is told on a channel, as far as it matters."""
-        sieve = NewsFilter(callback, self._load.full, channel)
-        self._sieves.append(sieve)
-        await super().add_listener(channel, sieve)
 
-    async def listen(self, channel: str, callback: Callable[[Any], None]) -> None:
-        """Hear everything that is told on another channel."""
-        await super().add_listener(channel, callback)
+class QueueReader:
+    """Takes jobs while there is room and runs each, through pgqueuer's `Queries`.
 
-    def news(self) -> int:
-        """How often something new was heard of."""
-        return sum(sieve.passed for sieve in self._sieves)
-
-    def nudge(self) -> None:
-        """Something may be taken: a task has ended, or one is there that fits."""
-        for sieve in self._sieves:
-            sieve.nudge()
-
-
-class JobFetcher(QueueManager):
-    """Takes jobs while there is room, and so many more as wait for a person at that moment."""
+    `work` returns when a job is to be retried, or None when it is done. `meet` gets jobs under names that are
+    not served, newest first, and says whether some are served from now on.
+    """
 
     def __init__(
         self,
-        queue: PgQueuer,
+        driver: QueueDriver,
         load: WorkerLoad,
-        news: Callable[[], int],
-        claimed: deque[Job],
-        meet: Callable[[Sequence[tuple[str, bytes]]], bool] | None,
+        work: Callable[[Job], Awaitable[Again | None]],
+        meet: Callable[[Sequence[tuple[str, bytes]]], bool],
+        heartbeat_seconds: float,
+        troubles: tuple[type[Exception], ...],
     ) -> None:
-        """`meet` gets jobs under names that are not served, newest first; whether some are from now on."""
-        super().__init__(queue.qm.queries, queue.channel, resources=queue.resources)
-        self.shutdown = queue.shutdown
-        self.load = load
-        self.news = news
-        self.claimed = claimed
-        self.meet = meet
-        self.probed = 0.0
+        self.limits: dict[str, int] = {}
+        """The names that are served, and how many of each all workers may have at once; 0: any number."""
+        self.number = QueueManagerId(uuid4())
+        self._driver = driver
+        self._queries = Queries(driver)
+        self._load = load
+        self._work = work
+        self._meet = meet
+        self._heartbeat = timedelta(seconds=heartbeat_seconds)
+        self._troubles = troubles
+        self._news = asyncio.Event()
+        self._stopped = False
+        self._looked = self._probed = 0.0
+        self._claimed: deque[Job] = deque()
+        self._jobs: dict[JobId, asyncio.Task[None]] = {}
 
-    async def fetch_jobs(
-        self, batch_size: int, global_concurrency_limit: int | None, heartbeat_timeout: timedelta
-    ) -> AsyncGenerator[Job, None]:
-        """The jobs that may be run now, those first that were taken already."""
-        while self.claimed:
-            yield self.claimed.popleft()
-        limits = {name: each.parameters.concurrency_limit for name, each in self.entrypoint_registry.items()}
-        served = {name: EntrypointExecutionParameter(limit) for name, limit in limits.items()}
+    def nudge(self) -> None:
+        """Look soon: a task has ended, or there are new jobs."""
+        self._news.set()
+
+    def stop(self) -> None:
+        """Take no more jobs; running ones continue to their end."""
+        self._stopped = True
+        self._news.set()
+
+    def begin(self, job: Job) -> None:
+        """Work on a job that was taken in another way."""
+        self._claimed.append(job)
+        self._news.set()
+
+    async def run(self) -> None:
+        """Take jobs until it is stopped and the last one has ended."""
+        await self._driver.add_listener(self._queries.qbe.settings.channel, self._hear)
+        beating = asyncio.ensure_future(self._beat())
+        try:
+            while not self._stopped:
+                self._news.clear()
+                await self._take()
+                await self._wait(await self._pause())
+            while self._jobs:
+                await asyncio.wait(self._jobs.values())
+        finally:
+            for each in (beating, *self._jobs.values()):
+                each.cancel()
+
+    def _hear(self, payload: str | bytes | bytearray) -> None:
+        try:
+            told = msgspec.json.decode(payload, type=QueueEvent)
+        except (msgspec.MsgspecError, UnicodeError, RecursionError):
+            return
+        if (told.type, told.operation) == ("table_changed_event", "insert") and not self._load.full():
+            self._news.set()
+
+    async def _take(self) -> None:
+        """Begin the jobs that may be run now, those first that were taken already."""
+        self._looked = asyncio.get_running_loop().time()
+        while self._claimed:
+            self._begun(self._claimed.popleft())
         more = True
-        while more and not self.load.full() and not self.shutdown.is_set():
-            most = None if global_concurrency_limit is None else global_concurrency_limit + self.load.parked()
-            # With each job that is begun one piece of news is forgotten, and it may be of a later job.
-            heard = self.news()
-            jobs = await self.queries.dequeue(
-                batch_size, served, self.queue_manager_id, most, heartbeat_timeout
-            )
+        while more and not self._load.full() and not self._stopped:
+            limits = {
+                QueueEntrypoint(name): EntrypointExecutionParameter(limit)
+                for name, limit in self.limits.items()
+            }
+            most = self._load.most()
+            batch = max(min(MOST_AT_ONCE, most // 2), 1)
+            jobs = await self._queries.dequeue(batch, limits, self.number, most, self._heartbeat)
             for job in jobs:
-                yield job
-            more = len(jobs) == batch_size or self.news() != heard
+                self._begun(job)
+            more = len(jobs) == batch
+            await asyncio.sleep(0)  # jobs begun above are counted from now on
 
-    async def _effective_dequeue_timeout(self, dequeue_timeout: timedelta) -> timedelta:
+    async def _wait(self, seconds: float) -> None:
+        """Until there is news, but not at once after the last look: more may come together with it."""
+        try:
+            async with asyncio.timeout(seconds):
+                await self._news.wait()
+        except TimeoutError:
+            return
+        await asyncio.sleep(self._looked + TOGETHER - asyncio.get_running_loop().time())
+
+    async def _pause(self) -> float:
         """How long to wait for news; shorter where a job waits for its time, which is not asked too often.
 
         Not at all where jobs are there that were not known to be for this worker.
         """
-        if self.load.full():
-            return dequeue_timeout  # whatever ends here is news
+        if self._load.full() or self._news.is_set():
+            return POLL_SECONDS
         now = asyncio.get_running_loop().time()
-        if now - self.probed < PROBE:
-            return timedelta(seconds=PROBE)
-        self.probed = now
-        served = list(self.entrypoint_registry)
-        [row] = await self.queries.driver.fetch(_NEXT, served, self.meet is not None)
-        if self.meet is not None and self.meet(_pairs(row["names"], row["payloads"])):
-            return timedelta(0)
+        if now - self._probed < PROBE:
+            return PROBE
+        self._probed = now
+        [row] = await self._driver.fetch(_NEXT, list(self.limits))
+        if self._meet(_pairs(row["names"], row["payloads"])):
+            return 0.0
         if not isinstance(seconds := row["seconds"], float):
-            return dequeue_timeout
-        return min(max(timedelta(seconds=seconds), self.min_dequeue_poll_interval), dequeue_timeout)
+            return POLL_SECONDS
+        return min(max(seconds, SHORTEST), POLL_SECONDS)
 
+    def _begun(self, job: Job) -> None:
+        if job.id not in self._jobs:  # a late heartbeat may let our own look take it again
+            self._jobs[job.id] = asyncio.ensure_future(self._worked(job))
 
-class WorkerQueue(PgQueuer):
-    """The queue as one worker sees it."""
+    async def _worked(self, job: Job) -> None:
+        """Work on a job, and write down what became of it."""
+        try:
+            if (again := await self._work(job)) is None:
+                await self._written(self._queries.log_jobs([(job, "successful", None)]))
+                return
+            await self._written(self._queries.retry_job(job, timedelta(seconds=again.seconds), None))
+        finally:
+            del self._jobs[job.id]
+        again.then()
 
-    def configure(
-        self,
-        load: WorkerLoad,
-        news: Callable[[], int],
-        claimed: deque[Job],
-        meet: Callable[[Sequence[tuple[str, bytes]]], bool] | None = None,
-    ) -> None:
-        """Take as a worker does that is so busy, hears so much, and has claimed these jobs already."""
-        self.qm = JobFetcher(self, load, news, claimed, meet)
+    async def _written(self, step: Coroutine[Any, Any, None]) -> None:
+        """Without the database nothing is written: the job comes up again, and then its task has ended."""
+        try:
+            await step
+        except self._troubles as trouble:
+            log.info("the queue was not told of a job: %s", trouble)
+
+    async def _beat(self) -> None:
+        """Send heartbeats of running jobs, so that no other worker takes them."""
+        while True:
+            await asyncio.sleep(self._heartbeat.total_seconds() / BEATS)
+            if self._jobs:
+                await self._written(self._queries.update_heartbeat(list(self._jobs)))
 
 
 def _pairs(names: Any, payloads: Any) -> list[tuple[str, bytes]]:

@@ -1,30 +1,26 @@
 """Tasks that one worker cannot run are put back and offered to the others.
 
-A worker that lacks the folder or the agent of a task puts it back for a later time and says what it needs.
-All workers hear that, each looks at what it has itself, and only one that fits touches the database: it takes
-exactly this job, before its time. Nobody else is woken up by that.
+A worker that lacks the folder or the agent of a task puts it back with a delay and announces what it needs.
+Every worker receives that and checks what it has itself; only one that fits touches the database, and claims
+exactly this job before the delay is over. No other worker is woken up.
 """
 
 import asyncio
 import logging
-from collections import deque
 from collections.abc import Awaitable, Callable
-from datetime import timedelta
-from uuid import UUID
 
 import msgspec
 from msgspec import Struct
-from pgqueuer.models import Job, TracebackRecord
-from pgqueuer.queries import Queries
+from pgqueuer.models import Job
 
-from gencode.fleet.queue_reader import QueueDriver
+from gencode.fleet.queue_reader import QueueDriver, QueueReader
 
 log = logging.getLogger(__name__)
 
 OFFERS = "gen_offers"
-"""The channel of offers; nothing rests on their being heard, since every job comes up again by itself."""
+"""The channel of offers. An offer may get lost: every job is tried again after its delay anyway."""
 LONGEST = 7_900
-"""Postgres passes on no longer words."""
+"""The longest payload in bytes that Postgres delivers with a notification."""
 MOST_KNOWN = 1_000
 _CLAIM = """
 UPDATE pgqueuer SET status = 'picked', updated = now(), heartbeat = now(), queue_manager_id = $3
@@ -34,9 +30,9 @@ RETURNING *
 
 
 class TaskNeeds(Struct, frozen=True, omit_defaults=True):
-    """What a worker must have to run a task that another one could not: the agent, or also the folder.
+    """What a worker needs to run a task that another one could not run: the agent, or also the folder.
 
-    `either`: the agent alone is enough, or the folder, which may bring it along.
+    `either`: the agent alone is enough, or the folder, which may define it.
     """
 
     agent: str
@@ -62,44 +58,33 @@ class JobExchange:
     def __init__(
         self,
         driver: QueueDriver,
+        reader: QueueReader,
+        entrypoint: Callable[[str], str],
         fits: Callable[[TaskNeeds], Awaitable[bool]],
         troubles: tuple[type[Exception], ...],
     ) -> None:
+        """What is taken is begun by `reader`; `entrypoint` is the name under which an agent is queued."""
         self._driver = driver
+        self._reader = reader
+        self._entrypoint = entrypoint
         self._fits = fits
         self._troubles = troubles
-        self._needs: dict[int, TaskNeeds] = {}
         self._had: dict[int, None] = {}
         self._claiming = asyncio.Lock()
         self._at_work: set[asyncio.Task[None]] = set()
-        self._claim: Callable[[JobOffer], Awaitable[list[dict[str, object]]]] | None = None
-        self.claimed: deque[Job] = deque()
-        """What was taken and is to be begun."""
-
-    def serve(self, manager: UUID, entrypoint: Callable[[str], str]) -> None:
-        """Take what is offered, for the queue of this number; under which name is known of each agent."""
-        self._claim = lambda it: self._driver.fetch(
-            _CLAIM,
-            it.job,
-            it.task.encode(),
-            manager,
-            entrypoint(it.needs.agent),
-        )
 
     async def listen(self) -> None:
-        """Hear what others offer from now on."""
-        await self._driver.listen(OFFERS, self.receive)
+        """Listen for offers of other workers."""
+        await self._driver.add_listener(OFFERS, self.receive)
 
-    def remember_needs(self, job: int, needs: TaskNeeds) -> None:
-        """Remember what a job needs that is about to be put back."""
-        self._needs[job] = needs
-        self._remember(job)
+    def keep(self, job: Job) -> None:
+        """Remember a job that is about to be offered."""
+        self._had[job.id] = None
+        if len(self._had) > MOST_KNOWN:
+            del self._had[next(iter(self._had))]
 
-    def offer(self, job: Job) -> None:
-        """Tell all workers of a job that was put back, if it is known what it needs."""
-        needs = self._needs.pop(job.id, None)
-        if needs is None:
-            return
+    def offer(self, job: Job, needs: TaskNeeds) -> None:
+        """Tell all workers of a job that was put back, and what it needs."""
         words = msgspec.json.encode(JobOffer(job.id, (job.payload or b"").decode(errors="replace"), needs))
         if len(words) <= LONGEST:
             self._do(self._driver.notify(OFFERS, words.decode()))
@@ -113,19 +98,16 @@ class JobExchange:
         self._do(self._taken(offer))
 
     async def _taken(self, offer: JobOffer) -> None:
-        if offer.job in self._had or self._claim is None or not await self._fits(offer.needs):
+        if offer.job in self._had or not await self._fits(offer.needs):
             return
         async with self._claiming:  # one by one, since the same job may be offered again meanwhile
-            rows = [] if offer.job in self._had else await self._claim(offer)
-            if rows:
-                self._remember(offer.job)
-                self.claimed += [Job.model_validate(row) for row in rows]
-                self._driver.nudge()
-
-    def _remember(self, job: int) -> None:
-        self._had[job] = None
-        if len(self._had) > MOST_KNOWN:
-            del self._had[next(iter(self._had))]
+            if offer.job in self._had:
+                return
+            name, task = self._entrypoint(offer.needs.agent), offer.task.encode()
+            for row in await self._driver.fetch(_CLAIM, offer.job, task, self._reader.number, name):
+                job = Job.model_validate(row)
+                self.keep(job)
+                self._reader.begin(job)
 
     def _do(self, step: Awaitable[None]) -> None:
         task = asyncio.ensure_future(self._done(step))
@@ -137,19 +119,6 @@ class JobExchange:
             await step
         except self._troubles as trouble:
             log.info("a job could not be offered or taken: %s", trouble)
-
-
-class OfferingQueries(Queries):
-    """The queue; what is put back there is offered to the others."""
-
-    def __init__(self, driver: QueueDriver, offer: Callable[[Job], None]) -> None:
-        super().__init__(driver)
-        self._offer = offer
-
-    async def retry_job(self, job: Job, delay: timedelta, traceback_record: TracebackRecord | None) -> None:
-        """Put a job back for a later time."""
-        await super().retry_job(job, delay, traceback_record)
-        self._offer(job)
 
 
 FIRST_SECONDS = 0.5

@@ -13,7 +13,6 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from typing import Any, NoReturn
 
 import msgspec
-from msgspec.structs import replace
 
 from gencode import __version__
 from gencode.app import GenCode, components
@@ -23,6 +22,7 @@ from gencode.core.budget import Budget
 from gencode.core.errors import Fenced, GenCodeError, StoreTrouble, UserMistake
 from gencode.core.ids import new_id
 from gencode.core.status import PARENT_GONE, EndReason, Status, StopCause
+from gencode.core.structs import replace
 from gencode.fleet.queue import (
     QueueConsumer,
     RetryLater,
@@ -60,14 +60,14 @@ PRUNE_SECONDS = 3_600.0
 STOPPED = StopCause(EndReason.LEASE_LOST, "its worker could not renew its lease")
 HANDED_BACK = StopCause(EndReason.CLOSING, "its worker was stopped")
 DAY_SECONDS = 86_400.0
-"""So long at least what nobody waits for is left to workers that may come: some are there by day only."""
+"""The least time that a task nobody waits for stays queued: some workers run only by day."""
 HARD_END = 70
 _LAST_MOMENT = 0.15
 """The part of the lease time that everything has to stop; after it the process ends as a whole."""
 
 
 async def migrate_shared(url: str) -> tuple[str, int, int]:
-    """Bring a shared database and its queue up to date; its address, and the versions before and after."""
+    """Upgrade a shared database and its queue; its address, and the versions before and after."""
     before, after = await migrate_url(url)
     store = await open_postgres(url)
     try:
@@ -78,9 +78,10 @@ async def migrate_shared(url: str) -> tuple[str, int, int]:
 
 
 class UnclaimedTasks:
-    """Ends the tasks that no worker could take for too long, also where whoever sent them is gone.
+    """Ends tasks that no worker could take for too long, also where their parent is gone.
 
-    That is as long as a task may take, and at `least` so long; nothing is looked at while it cannot `judge`.
+    Too long is the time limit of the task, and at `least` this many seconds; nothing is checked while `judge`
+    is false.
     """
 
     def __init__(
@@ -97,7 +98,7 @@ class UnclaimedTasks:
         self._timers: dict[str, UnclaimedTimer] = {}
 
     async def look(self) -> list[str]:
-        """Look at all that nobody has been at for a while; the tasks that have ended by that."""
+        """Check all tasks that have had no owner for a while; the ids of those that were ended."""
         if not self._judge():
             self._pause()
             return []
@@ -129,11 +130,11 @@ class Worker:
     def __init__(
         self, store: FleetStore, options: WorkerOptions, last_word: Callable[[], None] = lambda: None
     ) -> None:
-        """`last_word` says to a person that the process ends as a whole; it must not wait for anybody."""
+        """`last_word` reports that the whole process ends; it must not wait for anything."""
         self.name = f"{socket.gethostname()}-{os.getpid()}-{new_id()}"
         self._store = store
         self._options = options
-        self._rooms: dict[str, WorkerFolder] = {}
+        self._folders: dict[str, WorkerFolder] = {}
         self._closing: set[asyncio.Future[Any]] = set()
         self._draining = False
         self._left: list[Lease] = []
@@ -146,7 +147,7 @@ class Worker:
         self._retry_delays = RetryDelays()
         self._unclaimed = UnclaimedTasks(store, lambda: self.can_judge)
         settings = WorkerSettings(self.name, options.workspace, options.home, options.folders, options.walls)
-        self._copies = WorkerCopies(store, store.parcels, settings)
+        self._copies = WorkerCopies(store, store.snapshots, settings)
         self._last_word = last_word
 
     @property
@@ -160,13 +161,15 @@ class Worker:
 
     @property
     def can_judge(self) -> bool:
-        """Whether it can say what no worker could take: after a cut, others have to report again first, and
-        while this one drains, the one that comes in its place may not be there yet.
+        """Whether it knows which tasks no worker can take.
+
+        After a lost connection the others have to report first; while this one drains, its replacement may
+        not have started yet.
         """
         return self.leases.settled and not self._draining
 
     async def work(self) -> None:
-        """Take tasks until told to drain and the last one has ended."""
+        """Take tasks until it is told to drain and the last one has ended."""
         await self._learn_agents()
         await self._store.report(self.card)
         loop = asyncio.get_running_loop()
@@ -174,8 +177,8 @@ class Worker:
         try:
             await self._serving.serve()
         finally:
-            for room in self._rooms.values():
-                room.close()
+            for folder in self._folders.values():
+                folder.close()
             await self._settled()
             for chore in chores:
                 chore.cancel()
@@ -188,9 +191,11 @@ class Worker:
         self._serving.stop()
 
     async def hand_back(self) -> None:
-        """Stop what still runs and leave it to other workers, which go on with it at once."""
+        """Stop what still runs and give it back; other workers continue with it at once."""
         self.drain()
-        owners = [components(room.opened).supervisor.owner for room in self._rooms.values() if room.opened]
+        owners = [
+            components(folder.opened).supervisor.owner for folder in self._folders.values() if folder.opened
+        ]
         copies = self._copies.abandon()
         self._give_up(HANDED_BACK)
         await self._settled()
@@ -201,7 +206,7 @@ class Worker:
                 await self._store.hand_back(owner)
 
     async def run(self, task: str) -> None:
-        """Run one task to its end; Later when that is not possible here and now."""
+        """Run one task to its end; RetryLater when that is not possible here and now."""
         found = await self._store.dispatched(task)
         if found is None or found.order is None:
             return
@@ -212,23 +217,23 @@ class Worker:
                 order = read_order(found.order)
                 if (begun := found.takes - order.takes) >= MOST_TAKES:
                     raise UserMistake(f"it was started {begun} times and never finished")
-                if await self._deserted(task, order):
+                if await self._end_if_deserted(task, order):
                     return
-                gen = await self._entered(stack, found, order)
-                await self._must_know(gen, found, order)
+                gen = await self._enter_folder(stack, found, order)
+                await self._check_agent(gen, found, order)
                 handover = _bounded(found, order.handover, self._options.budget)
                 most = handover.created.budget if handover.created else NO_BUDGET
-                await self._must_have_model(gen, found, order, most)
+                await self._check_model(gen, found, order, most)
                 job = await gen.take_on(handover)
             except (RetryLater, StoreTrouble, Fenced):
                 raise
             except UserMistake as mistake:
-                await self._refuse(found, mistake)
+                await self._end_refused(found, mistake)
                 return
-            await self._stayed(task, order, job)
+            await self._wait_for_end(task, order, job)
 
-    async def _deserted(self, task: str, order: FleetOrder) -> bool:
-        """End a task that is to begin and that nobody waits for any more; Later while somebody may again."""
+    async def _end_if_deserted(self, task: str, order: FleetOrder) -> bool:
+        """End a queued task whose parent has gone; RetryLater while the parent may still come back."""
         sender = _sender(order)
         if not sender or not await self._store.deserted([sender], 0):
             return False
@@ -240,30 +245,30 @@ class Worker:
             raise RetryLater("another worker is running it") from None
         return True
 
-    async def _must_know(self, gen: GenCode, found: DispatchedTask, order: FleetOrder) -> None:
-        """Later when the agent of a task is not on this machine; another one may have it."""
+    async def _check_agent(self, gen: GenCode, found: DispatchedTask, order: FleetOrder) -> None:
+        """RetryLater when the agent of a task is not on this machine; another one may have it."""
         try:
             gen.agents.find(found.agent)
         except UserMistake as mistake:
             self._served.note_missing(found.task, found.agent)
-            raise await self._unable(found, order, *lacking(found.agent, mistake)) from None
+            raise await self._retry_elsewhere(found, order, *lacking(found.agent, mistake)) from None
 
-    async def _must_have_model(
+    async def _check_model(
         self, gen: GenCode, found: DispatchedTask, order: FleetOrder, most: Budget
     ) -> None:
-        """Later when the model of a task cannot be asked from this machine, for want of a key say."""
+        """RetryLater when this machine cannot use the model of a task, for example without its key."""
         try:
             model = gen.model
             if most.usd is not None:
                 components(gen).setup_builder.check_model(model.name)
         except UserMistake as mistake:
-            raise await self._unable(found, order, str(mistake)) from None
+            raise await self._retry_elsewhere(found, order, str(mistake)) from None
 
-    async def _unable(
+    async def _retry_elsewhere(
         self, found: DispatchedTask, order: FleetOrder, why: str, lacks: MissingPart = MissingPart.OTHER
     ) -> RetryLater:
         """What makes a task wait for another worker, because this machine is not set up for it."""
-        await self._store.parcels.report_problem(found.task, self.name, why, lacks)
+        await self._store.snapshots.report_problem(found.task, self.name, why, lacks)
         needs = TaskNeeds(found.agent, order.cwd, order.mark, either=True)
         return RetryLater(why, self._retry_delays.next_delay(found.task), needs)
 
@@ -278,12 +283,13 @@ class Worker:
                 return self._served.admit(needs.agent)
         return False
 
-    async def _entered(self, stack: AsyncExitStack, found: DispatchedTask, order: FleetOrder) -> GenCode:
-        """The GenCode for a task until the stack is left; Later when its folder cannot be had here, or this
-        machine is not set up as it should be.
+    async def _enter_folder(self, stack: AsyncExitStack, found: DispatchedTask, order: FleetOrder) -> GenCode:
+        """The GenCode for a task until the stack is left.
+
+        RetryLater when its folder is not available here, or this machine is not set up for it.
         """
         try:
-            return await stack.enter_async_context(self._seated(found.task, order))
+            return await stack.enter_async_context(self._open_folder(found.task, order))
         except FolderUnavailable as why:
             most = NEAR_SECONDS if why.lacks is MissingPart.FOLDER else LONGEST_SECONDS
             again = self._retry_delays.next_delay(found.task, most)
@@ -291,30 +297,30 @@ class Worker:
         except (StoreTrouble, InvalidSnapshot):
             raise
         except UserMistake as mistake:
-            raise await self._unable(found, order, str(mistake)) from None
+            raise await self._retry_elsewhere(found, order, str(mistake)) from None
 
     @asynccontextmanager
-    async def _seated(self, task: str, order: FleetOrder) -> AsyncGenerator[GenCode]:
+    async def _open_folder(self, task: str, order: FleetOrder) -> AsyncGenerator[GenCode]:
         """An open GenCode for a task: in its folder, or in a copy of it that is this task's alone."""
-        wanted = FolderRequest(task, order.cwd, order.mark, order.parcel, order.alone, order.tree)
+        wanted = FolderRequest(task, order.cwd, order.mark, order.snapshot, order.alone, order.tree)
         async with self._copies.folder_for(wanted) as copy:
             if copy is None and not self._is_sent_on(order):
-                yield await self._room(order.cwd, order.flags).gen()
+                yield await self._folder(order.cwd, order.flags).gen()
                 return
-            room = self._room(str(copy.workspace.cwd) if copy else order.cwd, order.flags, task)
+            folder = self._folder(str(copy.workspace.cwd) if copy else order.cwd, order.flags, task)
             try:
-                gen = await room.gen()
+                gen = await folder.gen()
                 if copy is not None:
-                    components(gen).task_folders.prepare(task, copy)
+                    components(gen).tasks.folders.prepare(task, copy)
                     copy.run_by(components(gen).supervisor.owner)
-                    room.enter_copy(copy)
+                    folder.enter_copy(copy)
                 yield gen
             finally:
-                room.close()
-                await asyncio.wait([room.life])
-                self._rooms = {key: each for key, each in self._rooms.items() if each is not room}
+                folder.close()
+                await asyncio.wait([folder.life])
+                self._folders = {key: each for key, each in self._folders.items() if each is not folder}
 
-    async def _stayed(self, task: str, order: FleetOrder, job: RunningTask) -> None:
+    async def _wait_for_end(self, task: str, order: FleetOrder, job: RunningTask) -> None:
         """Look after a task until it has ended; a lease that could not be given back is remembered."""
         try:
             if sender := _sender(order):
@@ -328,12 +334,12 @@ class Worker:
                     await self._release()
 
     async def _release(self) -> None:
-        """Give back the leases of tasks that could not be written down to their end, so that others go on."""
+        """Release the leases of tasks whose end could not be written, so that others can continue them."""
         while self._left:
             await self._store.release(self._left[-1])
             self._left.pop()
 
-    async def _let_go(self) -> None:
+    async def _stop_abandoned(self) -> None:
         """Stop the tasks whose sender waited for them and is gone."""
         if not self._bound or not self.leases.settled:
             return
@@ -342,7 +348,7 @@ class Worker:
             if sender in gone:
                 job.stop.stop(PARENT_GONE)
 
-    async def _refuse(self, found: DispatchedTask, why: UserMistake) -> None:
+    async def _end_refused(self, found: DispatchedTask, why: UserMistake) -> None:
         """End a task that cannot be run, unless another worker is running it by now."""
         now = await self._store.dispatched(found.task)
         if now is None or now.order is None:
@@ -360,20 +366,20 @@ class Worker:
     def _is_sent_on(self, order: FleetOrder) -> bool:
         """Whether a task was sent by one that runs here: the two know each other only as strangers do."""
         parent = order.handover.created.parent if order.handover.created else None
-        opened = [room.opened for room in self._rooms.values()]
+        opened = [folder.opened for folder in self._folders.values()]
         return bool(parent) and any(parent in gen.running for gen in opened if gen and parent)
 
-    def _room(self, cwd: str, flags: Mapping[str, Any], own: str = "") -> WorkerFolder:
+    def _folder(self, cwd: str, flags: Mapping[str, Any], own: str = "") -> WorkerFolder:
         """The open folder for tasks, or for the `own` one of them."""
         key = msgspec.json.encode([cwd, flags, own], order="deterministic").decode()
-        room = self._rooms.get(key)
-        if room is None or room.life.done() or room.given_up:
-            room = self._rooms[key] = WorkerFolder(self._store, self._options, cwd, flags)
-        return room
+        folder = self._folders.get(key)
+        if folder is None or folder.life.done() or folder.given_up:
+            folder = self._folders[key] = WorkerFolder(self._store, self._options, cwd, flags)
+        return folder
 
     def _parked(self) -> int:
         """How many tasks wait for a person, or for agents elsewhere; others may be taken in their place."""
-        return sum(room.parked for room in self._rooms.values())
+        return sum(folder.parked for folder in self._folders.values())
 
     async def _learn_agents(self) -> None:
         """The agents whose tasks are taken: those that were named, or all that are known or waited for."""
@@ -384,9 +390,9 @@ class Worker:
 
     async def _renew(self) -> None:
         await self._release()
-        for room in list(self._rooms.values()):
-            if room.opened is not None and not room.given_up:
-                await self._store.renew(components(room.opened).supervisor.owner)
+        for folder in list(self._folders.values()):
+            if folder.opened is not None and not folder.given_up:
+                await self._store.renew(components(folder.opened).supervisor.owner)
         await self._store.report(self.card)
 
     async def _reconcile(self) -> None:
@@ -395,11 +401,11 @@ class Worker:
         while True:
             await asyncio.sleep(min(RECONCILE_SECONDS, self._options.lease_seconds))
             try:
-                await self._let_go()
+                await self._stop_abandoned()
                 if time.monotonic() > pruned + PRUNE_SECONDS:
                     pruned = time.monotonic()
                     await prune(self._store)
-                    await self._store.parcels.forget()
+                    await self._store.snapshots.forget()
                 if ended := await self._unclaimed.look():
                     log.warning("no worker could take these in time, they have ended: %s", ", ".join(ended))
                 if missing := await reconcile(self._store):
@@ -410,12 +416,12 @@ class Worker:
                 log.warning("the queue could not be looked after: %s", trouble)
 
     async def _waiting(self) -> list[tuple[str, str]]:
-        """The tasks that nobody is at, each with its agent."""
+        """The tasks that no process is running, each with its agent."""
         return [(each.task, each.agent) for each in await self._store.overdue(0)]
 
     def _lost(self) -> None:
         """Stop everything in time; the process ends as a whole where that takes too long."""
-        if self._rooms:
+        if self._folders:
             log.error("leases could not be renewed in time; everything that runs here is stopped")
             end = asyncio.get_running_loop().call_later(_LAST_MOMENT * self._options.lease_seconds, self._end)
             self._give_up(STOPPED, end.cancel)
@@ -429,22 +435,22 @@ class Worker:
 
     def _give_up(self, why: StopCause, then: Callable[[], None] | None = None) -> None:
         self._copies.abandon()
-        rooms, self._rooms = list(self._rooms.values()), {}
-        for room in rooms:
-            room.give_up(why)
-        closing = asyncio.gather(*(room.life for room in rooms), return_exceptions=True)
+        folders, self._folders = list(self._folders.values()), {}
+        for folder in folders:
+            folder.give_up(why)
+        closing = asyncio.gather(*(folder.life for folder in folders), return_exceptions=True)
         self._closing.add(closing)
         closing.add_done_callback(self._closing.discard)
         if then is not None:
             closing.add_done_callback(lambda _: then())
 
     async def _settled(self) -> None:
-        if pending := [*(room.life for room in self._rooms.values()), *self._closing]:
+        if pending := [*(folder.life for folder in self._folders.values()), *self._closing]:
             await asyncio.wait(pending)
 
 
 def _sender(order: FleetOrder) -> str:
-    """The task that waits for one, or would hear of it; none where it was sent to outlive its sender."""
+    """The parent that waits for a task or gets its result; empty where it was sent to outlive its parent."""
     handover = order.handover
     return (handover.created.parent or "") if handover.bound and handover.created else ""
 

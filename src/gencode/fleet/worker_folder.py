@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from gencode.app import GenCode, components
 from gencode.budgets.limits import NO_BUDGET
@@ -19,6 +18,7 @@ from gencode.core.errors import GenCodeError, UserMistake
 from gencode.core.events import TaskCreated
 from gencode.core.questions import Question
 from gencode.core.status import StopCause
+from gencode.core.structs import replace
 from gencode.fleet.fleet_engine import FleetEngine, FleetTask
 from gencode.fleet.worker_workspace import CopiedTaskFolder, FolderMode
 from gencode.journal.dispatch import BUDGETS, Handover
@@ -32,7 +32,7 @@ from gencode.workspaces.transfer.snapshot_builder import EnclosingCopy
 log = logging.getLogger(__name__)
 
 SERVERS_WAIT = 30.0
-"""How long a task waits at most for its MCP servers, which every copy of a folder starts anew."""
+"""How long a task waits at most for its MCP servers, which are started anew for every copy of a folder."""
 BOTH_CAPPED = (
     "{sent} cannot be sent to other workers from here: it has a cap (fleet_caps), and so has {above} above "
     "it, so that each could wait for the other for ever. Leave isolation out, and it runs here."
@@ -72,7 +72,7 @@ class ForwardingEngine(FleetEngine):
         return await super().start(handover)
 
     async def _check(self, created: TaskCreated) -> None:
-        """UserMistake where somebody above has a cap, too: who waits under one must not wait for another."""
+        """UserMistake if an agent above has a cap as well: waiting for one under another could deadlock."""
         above, passed = created.parent, set[str]()
         while above is not None and above not in passed and (task := await self._journal.task(above)):
             passed.add(above)  # what was imported may go round in circles
@@ -116,7 +116,7 @@ class WorkerFolder:
         """Note that the folder is a copy: questions name the original, and so do agents that are sent on."""
         copied = copy.copied
         self._copied = (copied.top, copied.originals[-1].folder)
-        self._forwarding.transfer.enter_copy(EnclosingCopy(copy.parcel, copied))
+        self._forwarding.transfer.enter_copy(EnclosingCopy(copy.snapshot, copied))
 
     def _at_home(self, question: Question) -> Question:
         return question_for_sender(question, *self._copied) if self._copied else question
@@ -146,7 +146,7 @@ class WorkerFolder:
     async def _lived(self, cwd: str, settings: dict[str, Any]) -> None:
         try:
             async with GenCode.open(cwd, settings=settings, store=self._store, asker=self._desk) as gen:
-                components(gen).other_processes.employ(self._forwarding)
+                components(gen).tasks.processes.employ(self._forwarding)
                 gen.mcp_servers.wait_at_most(SERVERS_WAIT)
                 self._opened.set_result(gen)
                 await self._closing.wait()
@@ -158,9 +158,9 @@ class WorkerFolder:
 
 
 def question_for_sender(question: Question, copy: str, folder: str) -> Question:
-    """With rules for the folder of whoever is asked: a copy is gone when "always" comes to count.
+    """The question with rules that apply in the asker's folder: a copy is gone when "always" takes effect.
 
-    Rules that cannot be told that way are not offered.
+    Rules that cannot be translated are not offered.
     """
     said = question.decision
     moved_rules = [replace(rule, pattern=rule.pattern.replace(copy, folder)) for rule in said.offers]

@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import Literal
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from gencode.core.changes import MOST_FILES, CopyChanges
 from gencode.core.errors import GenCodeError, StoreTrouble
-from gencode.core.messages import Message, UserMessage, place_told
+from gencode.core.messages import Message, UserMessage, place_message
 from gencode.core.place import FolderCopy, WorkerCopy
 from gencode.core.spec import Workspace
 from gencode.core.status import Status
+from gencode.core.structs import replace
 from gencode.core.task import Task, whole_transcript
 from gencode.journal.dispatch import NOT_HERE, MissingPart
 from gencode.journal.folder_snapshot import (
@@ -71,7 +71,7 @@ LOST = (
 
 
 def told_copies(messages: Iterable[Message]) -> list[WorkerCopy]:
-    """The copies that an agent was told it works in, the last one last."""
+    """The copies that an agent was told it works in, the latest last."""
     notices = [each.notice for each in messages if isinstance(each, UserMessage) and each.notice]
     return [each.place for each in notices if isinstance(each.place, WorkerCopy) and each.place.path]
 
@@ -88,26 +88,26 @@ class CopiedTaskFolder(TaskFolder):
 
     shared = False
 
-    def __init__(self, worktree: TaskWorktree, parcels: SnapshotStore, worker: str, home: Path) -> None:
+    def __init__(self, worktree: TaskWorktree, snapshots: SnapshotStore, worker: str, home: Path) -> None:
         super().__init__(worktree.tree)
         self._home = home
         self._worktree = worktree
-        self._parcels = parcels
+        self._snapshots = snapshots
         self._worker = worker
         self._owner = ""
         self._lost: tuple[str, ...] = ()
         self._found_at: tuple[str, ...] = ()
         self._over = False
-        """Whether nothing more is done here: it is handed in, or somebody else may have the task."""
+        """Whether work here is over: its changes are handed in, or another worker may own the task."""
 
     @classmethod
     async def prepare(
-        cls, guest: IncomingTask, parcels: SnapshotStore, home: Path, worker: str
+        cls, guest: IncomingTask, snapshots: SnapshotStore, home: Path, worker: str
     ) -> "CopiedTaskFolder":
         """Make the copy, and trust in it what its sender trusts."""
-        worktree = await open_task_worktree(guest, parcels, home)
+        worktree = await open_task_worktree(guest, snapshots, home)
         worktree.trust(home)
-        return cls(worktree, parcels, worker, home)
+        return cls(worktree, snapshots, worker, home)
 
     async def find_aliases(self, walls: SandboxMode) -> None:
         """Find out whether commands here can use the names of the sender; where there are no walls, not."""
@@ -130,13 +130,13 @@ class CopiedTaskFolder(TaskFolder):
         self._lost = tuple(copies)
 
     @property
-    def parcel(self) -> FolderSnapshot:
+    def snapshot(self) -> FolderSnapshot:
         """The folder as it was sent."""
-        return self._worktree.guest.parcel
+        return self._worktree.guest.snapshot
 
     @property
     def workspace(self) -> Workspace:
-        """Where the agent works: what names and rules say of the original counts for the copy."""
+        """Where the agent works: what names and rules say about the original applies to the copy."""
         return replace(self._worktree.tree.workspace, copied=self.copied)
 
     @property
@@ -145,36 +145,36 @@ class CopiedTaskFolder(TaskFolder):
         copy, folder = self.moved
         own = str(self._home)
         keeps = (copy,) if is_inside(folder, own) else (copy, own)
-        parcel = self._worktree.guest.parcel
-        return FolderCopy(copy, folder, parcel.home, keeps, parcel.earlier, self._found_at)
+        snapshot = self._worktree.guest.snapshot
+        return FolderCopy(copy, folder, snapshot.home, keeps, snapshot.earlier, self._found_at)
 
     @property
     def moved(self) -> tuple[str, str]:
         """The copy, and the checkout of the sender that it is a copy of."""
-        below = Path(self._worktree.guest.parcel.below)
+        below = Path(self._worktree.guest.snapshot.below)
         there = Path(self._worktree.guest.cwd)
         return str(self._tree.path), str(there.parents[len(below.parts) - 1] if below.parts else there)
 
     def introduction(self) -> list[UserMessage]:
         """What an agent should know about its folder before it begins."""
-        parcel = self._worktree.guest.parcel
-        history = "" if parcel.head else ALONE
-        forked = FORKED[parcel.fork] + (LEFT if parcel.start_left else "") + history
-        told = f"{self._said(HERE)}{forked.format(left=parcel.start_left)}"
-        return [place_told(told, self._place)]
+        snapshot = self._worktree.guest.snapshot
+        history = "" if snapshot.head else ALONE
+        forked = FORKED[snapshot.fork] + (LEFT if snapshot.start_left else "") + history
+        told = f"{self._said(HERE)}{forked.format(left=snapshot.start_left)}"
+        return [place_message(told, self._place)]
 
     def change_notice(self) -> list[UserMessage]:
-        """What an agent should know before it goes on that has not been exactly here before."""
-        return [] if self.same_place else [place_told(self._moved(), self._place)]
+        """What an agent should know before it continues in a folder that it has not worked in before."""
+        return [] if self.same_place else [place_message(self._moved(), self._place)]
 
     @property
     def _place(self) -> WorkerCopy:
         return WorkerCopy(str(self._worktree.cwd), self._worker)
 
     def _moved(self) -> str:
-        own = self.parcel.start and not self.parcel.fork
+        own = self.snapshot.start and not self.snapshot.fork
         told = self._said(MOVED if own or not self._worktree.fresh else ANEW)
-        told = " ".join(filter(None, (told, *(each.told_agent() for each in self.parcel.missing))))
+        told = " ".join(filter(None, (told, *(each.agent_note() for each in self.snapshot.missing))))
         return told + LEFT.format(left=self._worktree.left) if self._worktree.left else told
 
     @property
@@ -190,23 +190,23 @@ class CopiedTaskFolder(TaskFolder):
             changes, notes = await self._handed_in()
         except GenCodeError as trouble:
             await self._worktree.record_folder(
-                self._parcels, self._owner, self._worker, as_reason(str(trouble))
+                self._snapshots, self._owner, self._worker, as_reason(str(trouble))
             )
             changes, notes = None, [f"its folder {self.path} on {self._worker} was kept: {trouble}"]
-        parcel = self._worktree.guest.parcel
-        sent = (*parcel.notes, *(each.told() for each in parcel.missing))
+        snapshot = self._worktree.guest.snapshot
+        sent = (*snapshot.notes, *(each.user_note() for each in snapshot.missing))
         lost = [LOST.format(copy=copy) for copy in self._lost]
         return FolderSummary(changes, (*sent, *lost, *notes))
 
     async def hand_over(self) -> None:
-        """Hand in what is there for whoever goes on with the task; what cannot be handed in stays."""
+        """Hand in the changes for the next owner of the task; what cannot be handed in stays."""
         try:
             await self._handed_in()
         except GenCodeError as trouble:
             log.warning("what was changed in %s is only there: %s", self.path, trouble)
 
     def abandon(self) -> None:
-        """Leave everything as it is: somebody else may have the task by now."""
+        """Leave everything as it is: another worker may own the task by now."""
         self._over = True
 
     async def leave(self, home: Path) -> None:
@@ -221,12 +221,12 @@ class CopiedTaskFolder(TaskFolder):
 
     async def _handed_in(self) -> tuple[CopyChanges | None, list[str]]:
         self._over = True
-        work, why_not = await self._worktree.hand_in(self._parcels, self._owner, self._worker)
+        work, why_not = await self._worktree.hand_in(self._snapshots, self._owner, self._worker)
         guest = self._worktree.guest
         notes = [*self._tree.notes, *work.notes]
         if not work.kept:
             return None, list(self._tree.notes)
-        start, fork = guest.parcel.start, bool(guest.parcel.fork)
+        start, fork = guest.snapshot.start, bool(guest.snapshot.fork)
         state = "kept" if why_not else "handed_in"
         changes = CopyChanges(
             state,
@@ -261,15 +261,15 @@ FolderMode = Literal["auto", "shared", "away"]
 
 
 class FolderRequest(Struct, frozen=True):
-    """What a task says of its folder: where it is, its mark, and how it is made anew, or why it cannot be.
+    """The folder of a task: where it is, its mark, and how it is rebuilt, or why it cannot be.
 
-    One with a `tree` works in that worktree of the folder; the folder is made anew with what is in that.
+    With a `tree` the task works in that worktree of the folder, and the folder is rebuilt with its contents.
     """
 
     task: str
     cwd: str
     mark: str = ""
-    parcel: FolderSnapshot | None = None
+    snapshot: FolderSnapshot | None = None
     alone: str = ""
     tree: str = ""
 
@@ -287,9 +287,9 @@ class WorkerSettings(Struct, frozen=True):
 class WorkerCopies:
     """The copies of folders that are in use on one worker."""
 
-    def __init__(self, store: Store, parcels: SnapshotStore, settings: WorkerSettings) -> None:
+    def __init__(self, store: Store, snapshots: SnapshotStore, settings: WorkerSettings) -> None:
         self._store = store
-        self._parcels = parcels
+        self._snapshots = snapshots
         self._settings = settings
         self._open: dict[str, CopiedTaskFolder] = {}
 
@@ -320,15 +320,15 @@ class WorkerCopies:
     async def _prepared(self, wanted: FolderRequest) -> CopiedTaskFolder:
         task = wanted.task
         shared = self._settings.folders == "shared" and wanted.mark != COPIED and not wanted.tree
-        if wanted.parcel is None or shared:
+        if wanted.snapshot is None or shared:
             missing = FolderUnavailable(NOT_HERE, MissingPart.FOLDER)
             if task:
                 await self._hinder(task, missing)
             raise missing
-        guest = IncomingTask(task, wanted.cwd, wanted.parcel)
+        guest = IncomingTask(task, wanted.cwd, wanted.snapshot)
         try:
             copy = await CopiedTaskFolder.prepare(
-                guest, self._parcels, self._settings.home, self._settings.worker
+                guest, self._snapshots, self._settings.home, self._settings.worker
             )
             await copy.find_aliases(self._settings.walls)
         except FolderUnavailable as why:
@@ -339,7 +339,7 @@ class WorkerCopies:
 
     async def _hinder(self, task: str, why: FolderUnavailable) -> None:
         with suppress(StoreTrouble):
-            await self._parcels.report_problem(task, self._settings.worker, str(why), why.lacks)
+            await self._snapshots.report_problem(task, self._settings.worker, str(why), why.lacks)
 
     async def _look_back(self, copy: CopiedTaskFolder, task: str) -> None:
         """Note what an agent that began elsewhere leaves behind there."""
@@ -348,19 +348,19 @@ class WorkerCopies:
             copy.note_lost(await self._lost(known))
 
     async def _lost(self, known: Task) -> tuple[str, ...]:
-        """The copies elsewhere with work of a task that nobody handed in."""
+        """Copies on other workers that hold changes of a task which were not handed in."""
         cut = known.status is Status.INTERRUPTED or not known.status.ended
         if not cut or not isinstance(known.delivered.place, WorkerCopy):
             return ()
         told = whole_transcript(await self._store.events(known.id))
-        found = await self._parcels.returned(known.id)
+        found = await self._snapshots.returned(known.id)
         return tuple(map(str, lost_copies(told, found[0] if found else None)))
 
     def _is_here(self, wanted: FolderRequest) -> bool:
-        """Whether a folder is one of those this worker works in; links out of it do not count."""
+        """Whether a folder is one of those this worker works in; links out of it are not followed."""
         if self._settings.folders == "away" or wanted.mark == COPIED:
             return False
-        if wanted.parcel is not None and wanted.parcel.earlier:
+        if wanted.snapshot is not None and wanted.snapshot.earlier:
             return False  # a copy belongs to the task that it was made for
         if wanted.tree and not (read_record(tree := Path(wanted.tree)) and tree.is_dir()):
             return False  # who shares a repository need not share its worktrees

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, field
 
 from gencode.core.errors import GenCodeError, UserMistake
 from gencode.core.events import Event, MessageAdded, TaskCreated, TaskEnded
@@ -19,6 +19,7 @@ from gencode.core.place import FolderCopy
 from gencode.core.rules import Action
 from gencode.core.spec import ForkPoint, Workspace
 from gencode.core.status import Status
+from gencode.core.structs import replace
 from gencode.core.task import Task, fold
 from gencode.journal.dispatch import TRAVELLING, Handover, SharedJournal
 from gencode.journal.folder_snapshot import (
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 UNPACK_SECONDS = 900.0
-"""So long it may take to bring home what one task changed."""
+"""The longest time that fetching the changes of one task may take."""
 FORKS = {
     "work": "It begins in a copy of {cwd} as task {task} left it, with what that one changed.",
     "now": "It begins in a copy of {cwd} as it is now.",
@@ -55,22 +56,22 @@ class SharedStore(SharedJournal, Store, Protocol):
 
 
 class FleetOrder(WorkOrder, frozen=True):
-    """What a worker on any machine is told.
+    """The order for a task that a worker on any machine may take.
 
-    `mark` tells the folder from another one at the same place, `parcel` how it is made anew, `alone` why it
-    cannot be; then only a machine that has it runs the task. `tree` is the worktree that was packed. A task
-    that goes on was taken so often before, by `takes`.
+    `mark` tells the folder from another one at the same path, `snapshot` is how it is rebuilt, `alone` why it
+    cannot be; then only a machine that has it runs the task. `tree` is the worktree that was packed. A
+    resumed task had been taken this often before: `takes`.
     """
 
     mark: str = ""
-    parcel: FolderSnapshot | None = None
+    snapshot: FolderSnapshot | None = field(default=None, name="parcel")  # as it is stored
     alone: str = ""
     tree: str = ""
     takes: int = 0
 
 
 def read_order(body: bytes) -> FleetOrder:
-    """What a worker is told, if it is no more than it may be."""
+    """The order of a worker, decoded; UserMistake if it sets anything that it may not set."""
     try:
         order = msgspec.json.decode(body, type=FleetOrder)
     except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
@@ -81,14 +82,14 @@ def read_order(body: bytes) -> FleetOrder:
 
 
 class PackedFolder(Struct, frozen=True):
-    """What a worker is told about a folder: its mark, and how to make it anew, or why nobody can.
+    """What a worker is told about a folder: its mark, and how to rebuild it, or why that is impossible.
 
-    `told` is for the person who sends a fork with it. `tree` is a worktree that the task goes on in where it
-    is at hand, and the parcel what is in that.
+    `told` is for the person who sends a fork with it. `tree` is a worktree in which the task continues where
+    that exists, and the snapshot has its contents.
     """
 
     mark: str
-    parcel: FolderSnapshot | None = None
+    snapshot: FolderSnapshot | None = None
     alone: str = ""
     told: str = ""
     tree: str = ""
@@ -110,10 +111,10 @@ class WorkspaceTransfer:
         self._copy = copy
 
     async def pack(self, cwd: str, task: Task | None = None) -> PackedFolder:
-        """A folder for a task. An earlier task whose changes nobody has taken over goes on from there.
+        """Pack a folder for a task; one whose changes were not merged yet continues from them.
 
-        One that last worked in a worktree goes on from what is in that, with a word on what came back before
-        and is not in it.
+        A task that last worked in a worktree continues from its contents, with a note on changes that came
+        back before and are not in it.
         """
         from gencode.workspaces.restore_worktree import find_latest_work, save_returned_work
         from gencode.workspaces.transfer.snapshot_builder import SnapshotBuilder
@@ -121,24 +122,24 @@ class WorkspaceTransfer:
         mark, missing = mark_of(cwd), None
         apart = task is not None and (task.created.worktree or task.created.isolated)
         ground = await find_latest_work(self._store, task) if task and apart else None
-        earlier = ground.back if ground else await self._store.parcels.returned(task.id) if task else None
+        earlier = ground.back if ground else await self._store.snapshots.returned(task.id) if task else None
         try:
             if ground and mark and not ground.newest_returned and (begun := await self._pack_own(ground)):
-                parcel, own = begun
-                possible, missing = await save_returned_work(ground, own, parcel)
+                snapshot, own = begun
+                possible, missing = await save_returned_work(ground, own, snapshot)
                 if possible:
                     return PackedFolder(
-                        mark, _lacking(parcel, missing), tree=str(own.tree.path) if own.tree else ""
+                        mark, _lacking(snapshot, missing), tree=str(own.tree.path) if own.tree else ""
                     )
             if earlier is not None and not (earlier[0].taken and mark):
                 return PackedFolder(mark, _lacking(_as_it_was(earlier[0]), missing))
             if not mark:
                 return PackedFolder(mark, alone=f"{cwd} is not on the machine that sent it")
-            made = SnapshotBuilder(Path(cwd), self._home, self._store.parcels, self._copy)
+            made = SnapshotBuilder(Path(cwd), self._home, self._store.snapshots, self._copy)
             return PackedFolder(mark, await self._packers.setdefault(cwd, made).build())
         except UserMistake as mistake:
             if self._copy is not None:
-                raise  # nobody shares a copy, so it would wait for ever
+                raise  # a copy is not shared, so nobody would ever release it
             log.info("%s goes only to workers that share it: %s", cwd, mistake)
             return PackedFolder(mark, alone=as_reason(str(mistake)))
 
@@ -154,28 +155,28 @@ class WorkspaceTransfer:
         created = task.created if task is not None else created
         if created is not None and created.isolated:
             packed = _alone(packed, cwd)
-        if fork is None or packed.parcel is None:
+        if fork is None or packed.snapshot is None:
             return packed
-        parcel = msgspec.structs.replace(packed.parcel, fork="now")
-        return msgspec.structs.replace(packed, parcel=parcel, told=FORKS["now"].format(cwd=cwd))
+        snapshot = replace(packed.snapshot, fork="now")
+        return replace(packed, snapshot=snapshot, told=FORKS["now"].format(cwd=cwd))
 
     async def _pack_fork(self, created: TaskCreated, fork: ForkPoint) -> PackedFolder | None:
         """The folder as another task was sent with it, with its work where that was so at that fact."""
-        task, parcels = created.forked, self._store.parcels
-        found = await parcels.returned(task)
+        task, snapshots = created.forked, self._store.snapshots
+        found = await snapshots.returned(task)
         events = await self._store.events(task)  # read last: what it does meanwhile is seen in them
-        parcel = await self._sent_with(task) or (found[0].parcel if found else None)
-        if parcel is None:
+        snapshot = await self._sent_with(task) or (found[0].snapshot if found else None)
+        if snapshot is None:
             return None
         work = found[0] if found and not found[0].kept and ends_with(events, fork.at) else None
         if found and work is not None and not work.nothing:
             pack = f"s{work.commit}"
-            await parcels.keep(pack, found[1])
-            packs = (*(each for each in parcel.packs if each != f"s{parcel.start}"), pack)
-            parcel = msgspec.structs.replace(
-                parcel, start=work.commit, start_head=work.head, start_left=work.left, packs=packs
+            await snapshots.keep(pack, found[1])
+            packs = (*(each for each in snapshot.packs if each != f"s{snapshot.start}"), pack)
+            snapshot = replace(
+                snapshot, start=work.commit, start_head=work.head, start_left=work.left, packs=packs
             )
-        return _begun(created, fork, parcel, with_work=work is not None)
+        return _begun(created, fork, snapshot, with_work=work is not None)
 
     async def _pack_tree(self, created: TaskCreated, fork: ForkPoint) -> PackedFolder | None:
         """The folder as another task began with it in a worktree, and its work there."""
@@ -199,23 +200,25 @@ class WorkspaceTransfer:
         from gencode.workspaces.transfer.snapshot_builder import snapshot_branch, snapshot_worktree
 
         folder = Path(ground.task.cwd)
-        around, parcels = _around(folder), self._store.parcels
+        around, snapshots = _around(folder), self._store.snapshots
         if around is None:
             return None
         own = ground.local_work(self._home, around)
         if own.tree is not None:
-            parcel = await snapshot_worktree(own.tree.path, folder, self._home, parcels, with_work=with_work)
+            snapshot = await snapshot_worktree(
+                own.tree.path, folder, self._home, snapshots, with_work=with_work
+            )
         else:
-            parcel = await snapshot_branch(own.branch, folder, self._home, parcels, with_work=with_work)
-        return None if parcel is None else (parcel, own)
+            snapshot = await snapshot_branch(own.branch, folder, self._home, snapshots, with_work=with_work)
+        return None if snapshot is None else (snapshot, own)
 
     async def _sent_with(self, task: str) -> FolderSnapshot | None:
         """The folder of a task that has not ended, as it was sent with it."""
         given = await self._store.dispatched(task)
-        return read_order(given.order).parcel if given is not None and given.order is not None else None
+        return read_order(given.order).snapshot if given is not None and given.order is not None else None
 
     async def unpack(self, task: str, created: TaskCreated) -> None:
-        """Bring what a task changed elsewhere to its sender, if it is allowed and fits, or tell why not."""
+        """Fetch what a task changed into its parent's folder, if that is allowed; else report why."""
         try:
             async with asyncio.timeout(UNPACK_SECONDS):
                 await self._brought(task, created)
@@ -228,13 +231,13 @@ class WorkspaceTransfer:
                 await record_failure(self._store, task, why)
 
     async def _brought(self, task: str, created: TaskCreated) -> None:
-        found = await self._store.parcels.returned(task)
+        found = await self._store.snapshots.returned(task)
         now = await self._store.task(task)
         if found is None or found[0].taken or now is None or now.status is not Status.COMPLETED:
             return
         from gencode.workspaces.transfer.apply_changes import ChangeApplier, record_result
 
-        applier = ChangeApplier(Path(created.cwd), self._store.parcels)
+        applier = ChangeApplier(Path(created.cwd), self._store.snapshots)
         copied = self._copy.copied if self._copy else None
         arrived = await applier.apply(*found, lambda path: may_write(path, created, copied))
         if applier.is_news:
@@ -251,25 +254,27 @@ def _reason(trouble: Exception) -> str:
     return trouble.strerror or str(trouble) if isinstance(trouble, OSError) else str(trouble)
 
 
-def _begun(created: TaskCreated, fork: ForkPoint, parcel: FolderSnapshot, *, with_work: bool) -> PackedFolder:
+def _begun(
+    created: TaskCreated, fork: ForkPoint, snapshot: FolderSnapshot, *, with_work: bool
+) -> PackedFolder:
     """What a fork gets that begins in a copy of its own, with the work of the task it copies or without."""
     if with_work:
         told = FORKS["work"].format(cwd=created.cwd, task=created.forked)
-        return PackedFolder(COPIED, msgspec.structs.replace(parcel, fork="work", missing=()), told=told)
+        return PackedFolder(COPIED, replace(snapshot, fork="work", missing=()), told=told)
     missing = MissingChanges("of_fork", created.cwd, task=created.forked, fact=fork.at)
-    told = missing.told()
-    parcel = msgspec.structs.replace(parcel, fork="sent", missing=(missing,))
-    return PackedFolder(COPIED, parcel, told=f"{told[:1].upper()}{told[1:]}.")
+    told = missing.user_note()
+    snapshot = replace(snapshot, fork="sent", missing=(missing,))
+    return PackedFolder(COPIED, snapshot, told=f"{told[:1].upper()}{told[1:]}.")
 
 
 def _alone(packed: PackedFolder, cwd: str) -> PackedFolder:
     """The same for a task that works in a copy only; UserMistake where there can be none."""
-    if packed.parcel is None:
+    if packed.snapshot is None:
         raise UserMistake(
             f"An agent with the isolation worktree works in a copy on a worker, and no copy of {cwd} can be "
             f"made: {packed.alone}."
         )
-    return msgspec.structs.replace(packed, mark=COPIED)
+    return replace(packed, mark=COPIED)
 
 
 def ends_with(events: Sequence[Event], at: int) -> bool:
@@ -285,25 +290,25 @@ def ends_with(events: Sequence[Event], at: int) -> bool:
 
 def _as_it_was(work: ReturnedChanges) -> FolderSnapshot:
     """The folder as it was when a task was sent, and what is missing if the task left it otherwise."""
-    return _lacking(work.parcel, begins_behind(work, ""))
+    return _lacking(work.snapshot, begins_behind(work, ""))
 
 
-def _lacking(parcel: FolderSnapshot, missing: MissingChanges | None) -> FolderSnapshot:
-    if missing is None or missing in parcel.missing:
-        return parcel
-    return msgspec.structs.replace(parcel, missing=(*parcel.missing, missing))
+def _lacking(snapshot: FolderSnapshot, missing: MissingChanges | None) -> FolderSnapshot:
+    if missing is None or missing in snapshot.missing:
+        return snapshot
+    return replace(snapshot, missing=(*snapshot.missing, missing))
 
 
 def may_write(path: Path, created: TaskCreated, copied: FolderCopy | None = None) -> bool:
-    """Whether the policies over a task let it write a file without asking anybody.
+    """Whether the policies over a task let it write a file without asking.
 
-    What they say of the folder that the task was asked from is a copy of counts for that, too.
+    What they say about the folder that the task was sent from applies to its copy, too.
     """
     if not created.policies:
         return False
     cwd = Path(created.cwd)
     if copied is not None:
-        copied = msgspec.structs.replace(copied, top=str(repository_around(cwd) or cwd))
+        copied = replace(copied, top=str(repository_around(cwd) or cwd))
     workspace = Workspace(cwd, cwd, Path.home(), copied).as_clone(created.clone)
     place = resolve(str(path), workspace)
     chain = rebuilt(created.policies, created.grant)

@@ -14,6 +14,8 @@ from collections.abc import Coroutine
 from contextlib import suppress
 from typing import Any, TypeVar
 
+from gencode.sandbox.processes.own_secrets import hide_own_secrets
+
 T = TypeVar("T")
 
 PATIENCE = 2.0
@@ -26,6 +28,7 @@ log = logging.getLogger(__name__)
 
 def run_to_end(work: Coroutine[Any, Any, T]) -> T:
     """Run a coroutine in an event loop of its own, and give what it gives."""
+    hide_own_secrets()
     runner = asyncio.Runner()
     try:
         return runner.run(work)

@@ -1,13 +1,14 @@
 """Notifies waiters of changes in a store, whichever process wrote them.
 
-Take the `count` before you look and wait with it afterwards; then no change between the two is missed:
+Read the `count` before you look and wait with it afterwards; then no change between the two is missed:
 
     seen = store.changes.count
     while not await found():
         seen = await store.changes.after(seen)
 
-Being woken means that something was written, by anybody and about anything, or that this cannot be known
-while the store is away: look again. What was never written, such as the death of a process, wakes nobody.
+A notification means that something was written, by anybody and about anything, or that this cannot be known
+while the store is unavailable: look again. Events that write nothing, such as the death of a process, notify
+nobody.
 """
 
 import asyncio
@@ -18,37 +19,38 @@ from contextlib import suppress
 from gencode.core.errors import StoreTrouble
 
 SPACING_SECONDS = 0.03
-"""The first change wakes at once; those that follow within so long wake together."""
+"""The first change notifies at once; those that follow within this time are combined."""
 EACH_SECONDS = 0.0001
-"""So much longer for each who waits, because each of them looks."""
-CLOSED = "This GenCode was closed; open it again to go on."
+"""Added for each waiter, because each of them looks."""
+CLOSED = "This GenCode was closed; open it again to continue."
 
 
 class ChangeNotifier:
-    """Counts what is written to a store. One of them serves all who wait in a process."""
+    """Counts the writes to a store. One of them serves all waiters of a process."""
 
     def __init__(self) -> None:
         self._noted = 0
         self._told = 0
-        """Up to which number those who waited were woken."""
+        """The number of the last change that waiters were notified of."""
         self._woke = -math.inf
-        self._waiting: set[asyncio.Future[None]] = set()
+        self._waiting: dict[asyncio.Future[None], int] = {}
+        """The waiters, each with the count it has seen."""
         self._timer: asyncio.TimerHandle | None = None
         self._closed = False
 
     @property
     def count(self) -> int:
-        """How many changes are known by now; it only grows."""
+        """The number of changes so far; it only grows."""
         return self._noted
 
     def note(self) -> None:
-        """Something was written."""
+        """Count a write."""
         self._noted += 1
         if self._waiting:
             self._wake_soon()
 
     async def after(self, seen: int, seconds: float | None = None) -> int:
-        """Wait for a change after so many were `seen`, or for so many seconds; the count then.
+        """Wait for a change after `seen`, or for so many seconds; the count then.
 
         StoreTrouble once the store is closed.
         """
@@ -56,7 +58,7 @@ class ChangeNotifier:
             raise StoreTrouble(CLOSED)
         if self._told <= seen:
             woken = asyncio.get_running_loop().create_future()
-            self._waiting.add(woken)
+            self._waiting[woken] = seen
             try:
                 if self._noted > seen:
                     self._wake_soon()
@@ -65,13 +67,13 @@ class ChangeNotifier:
                     async with asyncio.timeout(seconds):
                         await woken
             finally:
-                self._waiting.discard(woken)
+                del self._waiting[woken]
         if self._closed:
             raise StoreTrouble(CLOSED)
         return self._noted
 
     async def looks(self, seconds: float | None = None) -> AsyncGenerator[None, None]:
-        """When to look: now, and after every change, or so many seconds; it ends when the store is closed."""
+        """Yields now, and after every change or so many seconds; ends when the store is closed."""
         while not self._closed:
             seen = self._noted
             yield
@@ -84,10 +86,10 @@ class ChangeNotifier:
         return bool(self._waiting)
 
     def watch(self) -> None:
-        """Notice what other processes write, for as long as changes are awaited."""
+        """Notice writes of other processes, as long as somebody waits."""
 
     def close(self) -> None:
-        """Wake everybody: nothing more is noticed."""
+        """Notify everybody: nothing more is noticed."""
         self._closed = True
         self._wake()
 
@@ -107,6 +109,6 @@ class ChangeNotifier:
         if self._waiting:
             self._woke = asyncio.get_running_loop().time()
         self._told = self._noted
-        for woken in self._waiting:
-            if not woken.done():
+        for woken, seen in self._waiting.items():
+            if not woken.done() and (seen < self._noted or self._closed):
                 woken.set_result(None)

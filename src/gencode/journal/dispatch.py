@@ -30,36 +30,37 @@ TRAVELLING = frozenset(
         "ask",
         "deny",
         "max_turns",
+        "max_tokens",
         "max_seconds",
         "max_tokens_total",
         "max_usd",
         "max_spawns",
     }
 )
-"""The settings that go with a task to a worker; everything else is the worker's own."""
+"""The settings that are sent with a task to a worker; for everything else the worker's own apply."""
 BUDGETS = ("max_tokens_total", "max_usd", "max_spawns")
-"""Those that bound a whole session: of it each task gets a part, which is written down with it."""
+"""Those that limit a whole session: each task gets a part, which is written with it."""
 
 
 NOT_HERE = "its folder is not on this machine"
 _BY_ITSELF = ", and it continues by itself within about a minute"
-"""What is said with a way out, for as long as a task waits."""
+"""Added to the remedy as long as a task waits."""
 _MOST_NAMED = 5
-"""Of so many workers it is said why they could not run a task."""
+"""For how many workers a message says why they could not run a task."""
 
 
 class MissingPart(StrEnum):
-    """What a worker does not have that a task needs."""
+    """What a worker lacks to run a task."""
 
     AGENT = "agent"
     """The file of its agent."""
     FOLDER = "folder"
     OTHER = "other"
-    """What its own words say."""
+    """Something else; its message says what."""
 
 
 def lacking(agent: str, mistake: UserMistake) -> tuple[str, MissingPart]:
-    """Why a worker cannot run the tasks of an agent, without all those that it could run."""
+    """Why a worker cannot run the tasks of an agent, without the list of agents that it has."""
     if not isinstance(mistake, UnknownName):
         return str(mistake), MissingPart.OTHER
     unread = f". {mistake.unread}" if mistake.unread else ""
@@ -77,10 +78,10 @@ class _ResumeOrder(Struct, frozen=True):
 
 
 class DispatchedTask(Struct, frozen=True):
-    """A task that was given to workers. `order` is their instruction, removed when the task has ended.
+    """A task in the queue for workers. `order` is their instruction, removed when the task has ended.
 
-    `free`: nobody's lease runs. `takes` counts how often it was taken. `seen` is the task itself, of one
-    that nobody has begun yet.
+    `free`: nobody has a valid lease. `takes` counts how often it was taken. `seen` is the task itself, if it
+    has not begun.
     """
 
     task: str
@@ -94,7 +95,7 @@ class DispatchedTask(Struct, frozen=True):
 
     @property
     def prompt(self) -> str:
-        """The prompt with which a task is resumed; empty if it is in a message, or not known."""
+        """The prompt of a resume; empty if it is in a message, or not known."""
         try:
             return msgspec.json.decode(self.order or b"{}", type=_ResumeOrder).handover.prompt
         except (msgspec.MsgspecError, UnicodeError, RecursionError):
@@ -102,7 +103,7 @@ class DispatchedTask(Struct, frozen=True):
 
 
 class WorkerInfo(Struct, frozen=True):
-    """A worker as others see it; `silent` is the number of seconds since its last heartbeat."""
+    """A worker as others see it; `silent` are the seconds since its last heartbeat."""
 
     name: str
     agents: str
@@ -115,7 +116,7 @@ class WorkerInfo(Struct, frozen=True):
 
 
 class WorkerProblem(Struct, frozen=True):
-    """Why a worker could not run a task, as it said so many seconds ago, and what it lacks."""
+    """Why a worker could not run a task, as it reported so many seconds ago, and what it lacks."""
 
     worker: str
     why: str
@@ -124,30 +125,30 @@ class WorkerProblem(Struct, frozen=True):
 
 
 class NoWorkerReason(StrEnum):
-    """Why no worker is at a task."""
+    """Why no worker has taken a task."""
 
     NOT_YET = "not_yet"
-    """One may come at any time."""
+    """One may take it at any time."""
     BUSY = "busy"
-    """All that take it have enough to do."""
+    """All that could take it are busy."""
     NONE_THERE = "none_there"
     NO_TAKER = "no_taker"
-    """None that is there takes tasks of its agent."""
+    """No running worker accepts tasks of its agent."""
     NO_AGENT = "no_agent"
-    """None of those that looked has its agent."""
+    """No worker that looked has its agent."""
     HINDERED = "hindered"
-    """Workers said why they cannot run it."""
+    """Workers reported why they cannot run it."""
     FOLDER = "folder"
-    """Only one that shares its folder can run it."""
+    """Only a worker that shares its folder can run it."""
 
 
 class MissingWorker(Struct, frozen=True):
-    """Why no worker is at a task; `why` and `way` are empty while one may come at any time.
+    """Why no worker has taken a task; `why` and `way` are empty while one may take it at any time.
 
-    `folder`: where a worker has to be started, if only one that has it will do, and `alone` why that is so.
-    `near`: one says that it works there. `full`: others that may have its agent are busy. `told`: what
-    workers said. It ends when no worker that is there can take it for `most` seconds; None while one may.
-    `unclear`: one that could not may be able to by now, and has no room to look.
+    `folder`: where a worker has to be started if it needs the task's folder, and `alone` why it does. `near`:
+    a worker reports that it works there. `full`: workers that may have its agent are busy. `told`: what
+    workers reported. The task ends if no worker can take it for `most` seconds; None while one may.
+    `unclear`: a worker that could not take it may be able to by now, and is too busy to look.
     """
 
     reason: NoWorkerReason = NoWorkerReason.NOT_YET
@@ -182,7 +183,7 @@ class MissingWorker(Struct, frozen=True):
 
     @property
     def way(self) -> str:
-        """The way out for as long as it waits."""
+        """The remedy, as long as the task waits."""
         way, by_itself = self._way()
         return f"{way}{_BY_ITSELF}" if by_itself else way
 
@@ -193,11 +194,11 @@ class MissingWorker(Struct, frozen=True):
 
     @property
     def end(self) -> str:
-        """Why it has ended, once it was waited for long enough; from then on nothing goes on by itself."""
+        """Why it has ended after waiting for too long; the remedy then no longer continues it by itself."""
         return f"no worker took it within {round(self.most or 0, 3):.10g} s{self._because(self._way()[0])}"
 
     def _way(self) -> tuple[str, bool]:
-        """What helps, and whether the task goes on by itself then."""
+        """The remedy, and whether the task then continues by itself."""
         place = (
             f" --workspace {_typed(self.folder)}, on a machine that has this folder" if self.folder else ""
         )
@@ -219,7 +220,7 @@ class MissingWorker(Struct, frozen=True):
 
 
 class StuckTask(Struct, frozen=True):
-    """A task that workers should be at and that nobody is, for so many seconds; and why, if that is known."""
+    """A task that workers should run and none does, for so many seconds; and why, if that is known."""
 
     task: str
     agent: str
@@ -230,7 +231,7 @@ class StuckTask(Struct, frozen=True):
 
 
 def _typed(path: str) -> str:
-    """A path as a shell takes it, on one line and with no two spaces in a row, whatever is in it."""
+    """A path as shell input, on one line and without consecutive spaces, whatever it contains."""
     if path.isprintable() and " ".join(path.split()) == path:
         return shlex.quote(path)
     plain = {"\\": "\\\\", "'": "\\'"}
@@ -247,14 +248,14 @@ def _octets(sign: str) -> str:
 
 @runtime_checkable
 class WorkerTask(Protocol):
-    """A task that workers run, or will, as its parent sees it."""
+    """A task that workers run or will run, as its parent sees it."""
 
     async def missing_worker(self) -> MissingWorker | None:
-        """What it waits for that no worker is at; None where one is, or none is needed any more."""
+        """Why no worker has taken it; None if one has, or none is needed any more."""
         ...
 
     def comes_home(self) -> bool:
-        """Of a task that has ended: whether what it changed is on its way here."""
+        """After its end: whether its changes are still being copied back."""
         ...
 
 
@@ -264,93 +265,77 @@ class SharedJournal(Protocol):
 
     lease_seconds: float
     troubles: tuple[type[Exception], ...]
-    """What a connection raises when the database is away."""
+    """The exceptions of a connection while the database is unavailable."""
 
     @property
-    def parcels(self) -> "SnapshotStore":
-        """Where folders wait that travel with tasks, and what comes back of them."""
+    def snapshots(self) -> "SnapshotStore":
+        """The folders that are sent with tasks, and the changes that come back."""
         ...
 
     async def submit(
         self, fact: TaskCreated, order: bytes, enqueue: Enqueue, named: str = "", session: str = ""
     ) -> str:
-        """Write a new task for workers and put it into a queue, all or nothing; its id.
+        """Write a new task for workers and put it into a queue, in one transaction; its id.
 
-        Under the id that is `named`, the same task is there once, however often it is submitted.
+        With an id in `named`, repeated calls write the same task once.
         """
         ...
 
     async def submit_again(self, task: str, order: bytes, enqueue: Enqueue) -> None:
-        """Give an earlier task to workers; UserMistake while somebody is at it."""
+        """Give an earlier task to workers; UserMistake while somebody runs it."""
         ...
 
     async def submit_held(self, task: str, keeper: str, order: bytes, enqueue: Enqueue) -> None:
-        """Give a task to workers that `keeper` had written down and not begun; UserMistake otherwise."""
+        """Give a task to workers that `keeper` had written and not begun; UserMistake otherwise."""
         ...
 
     async def dispatched(self, task: str) -> DispatchedTask | None:
-        """What is known of a task that was given to workers."""
+        """The entry of a task in the queue."""
         ...
 
     async def begin(
         self, seen: Task, owner: str, facts: Sequence[DurableFact], instead_of: str | None = None
     ) -> tuple[Lease, list[Event]]:
-        """Lease a task and write its first facts as one; UserMistake while somebody else's lease runs.
+        """Lease a task and write its first events in one transaction; UserMistake while another owner's lease
+        is valid.
 
-        Fenced when it is not as it was `seen`. `instead_of` is an owner whose lease does not count.
+        Fenced if it is not as it was `seen`. `instead_of` is an owner whose lease does not count.
         """
         ...
 
     async def overdue(self, seconds: float) -> list[StuckTask]:
-        """The tasks of workers that nobody has been at for so long."""
+        """The tasks for workers that none has taken for so long."""
         ...
 
     async def missing_worker(self, task: str) -> MissingWorker | None:
-        """What a task waits for that no worker is at; None where one is, or none is needed."""
+        """Why no worker has taken a task; None if one has, or none is needed."""
         ...
 
     async def missing_workers(self, tasks: Sequence[str]) -> dict[str, MissingWorker]:
-        """The same for each of these tasks that has one."""
+        """The same for several tasks; those without a reason are left out."""
         ...
 
     async def over(self, tasks: Sequence[str]) -> set[str]:
-        """Those of these tasks that workers have nothing more to do with."""
+        """Those of these tasks that workers are done with."""
         ...
 
     async def on_connection(self, step: Callable[[Any], Awaitable[None]]) -> None:
-        """Do something on a connection, in a transaction of its own that nobody else's may overlap."""
+        """Run a step on a connection, in its own transaction that no other overlaps."""
         ...
 
     async def new_pool(self, most: int, lost: Callable[[], None]) -> Any:
-        """Connections of one's own; `lost` is called when one of them ends."""
-        ...
-
-
-class WorkerRegistry(Protocol):
-    """Where workers report."""
-
-    async def report(self, card: WorkerInfo) -> None:
-        """Say that a worker is there."""
-        ...
-
-    async def leave(self, name: str) -> None:
-        """Say that a worker is there no more."""
-        ...
-
-    async def workers(self) -> list[WorkerInfo]:
-        """The workers that reported lately."""
+        """A separate connection pool; `lost` is called when one of its connections ends."""
         ...
 
 
 class Handover(Struct, frozen=True, omit_defaults=True):
-    """One task for a process of its own: one that is to be `created`, or the earlier one with the id `task`.
+    """One task for another process: a new one that is to be `created`, or the earlier one with the id `task`.
 
-    `model`, `effort` and `warnings` are those of the model that was chosen for it. A `bound` process ends its
-    task when the one that started it is gone; any other outlives it. A task that waited for its turn is both
-    created and has an id; it is leased to `keeper`, in whose place the process takes it. The `account` of a
-    session pays for a task of no conversation. Whoever takes it may have `seen` it just before, and then
-    begins it only as it was. What is created may be a `fork`. It gets the id `named` from whoever can write
-    it down from here, so that the same can be tried again.
+    `model`, `effort` and `warnings` are those of the model chosen for it. A `bound` process ends its task
+    when the process that started it is gone; any other outlives it. A task that waited in the queue is both
+    created and has an id; it is leased to `keeper`, which the process replaces. The `account` of a session
+    pays for a task without a conversation. A process that has `seen` the task begins it only if it is
+    unchanged. A new task may be a `fork`. It gets the id in `named`, so that a repeated start writes it once.
     """
 
     model: str
@@ -369,7 +354,7 @@ class Handover(Struct, frozen=True, omit_defaults=True):
     fork: ForkPoint | None = None
     named: str = ""
     output_schema: dict[str, Any] | None = None
-    """What the results of an earlier task have to fit from now on; None: what they had to before."""
+    """The schema for results from now on; None: unchanged."""
 
 
 class EngineProcess(Protocol):
@@ -377,12 +362,12 @@ class EngineProcess(Protocol):
 
     @property
     def task(self) -> str:
-        """The id of its task, which is written down and has begun."""
+        """The id of its task, which is written and has begun."""
         ...
 
     @property
     def gone(self) -> bool:
-        """Whether it has ended, well or not."""
+        """Whether it has ended, with or without success."""
         ...
 
     def kill(self) -> None:
@@ -391,8 +376,8 @@ class EngineProcess(Protocol):
 
 
 class Engine(Protocol):
-    """Where a task executes when it does not do so here."""
+    """Starts other processes for tasks."""
 
     async def start(self, handover: Handover) -> EngineProcess:
-        """Start a process for a task; UserMistake says why it could not even begin."""
+        """Start a process for a task; UserMistake says why it could not begin."""
         ...

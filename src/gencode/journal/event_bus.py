@@ -1,7 +1,7 @@
 """The event bus: one bounded queue per listener, and a slow listener never slows the loop.
 
-Durable events reach every listener: what does not fit into a full queue is read from the journal later, by
-number. Passing events are batched for 16 ms, joined where they are text, and dropped when a queue is full.
+Durable events reach every listener: those that do not fit into a full queue are read from the journal later,
+by number. Passing events are batched for 16 ms, text is joined, and they are dropped if a queue is full.
 """
 
 import asyncio
@@ -39,7 +39,7 @@ class EventBus:
         return bool(self._listeners)
 
     def publish(self, events: Iterable[Event]) -> None:
-        """Hand on durable events, after the passing ones of the same task that came before."""
+        """Publish durable events, after earlier passing ones of the same task."""
         if not self._listeners:
             self._waiting.clear()
             return
@@ -48,7 +48,7 @@ class EventBus:
             self._offer(event)
 
     def tell(self, task: str, fact: PassingFact) -> None:
-        """Hand on a passing fact within 16 ms."""
+        """Publish a passing event within 16 ms."""
         if not self._listeners:
             return
         facts = self._waiting.setdefault(task, [])
@@ -92,7 +92,7 @@ class EventListener:
         self._known: dict[str, int] = {}
 
     def offer(self, event: Event) -> None:
-        """Take an event in, or remember that it must be read from the journal."""
+        """Queue an event, or remember that it must be read from the journal."""
         if self._closed:
             return
         if len(self._queue) >= self._room:
@@ -103,7 +103,7 @@ class EventListener:
         self._wake.set()
 
     def close(self) -> None:
-        """Hear what is queued, then no more."""
+        """Deliver what is queued, then no more."""
         self._closed = True
         self._leave(self)
         self._wake.set()
@@ -133,7 +133,7 @@ class EventListener:
                 await self._wake.wait()
 
     async def _catch_up(self) -> Event | None:
-        """With the queue empty, read what did not fit into it; the first of it, or None."""
+        """With the queue empty, read the events that did not fit into it; the first of them, or None."""
         if not self._unheard:
             return None
         task, first = self._unheard.popitem()

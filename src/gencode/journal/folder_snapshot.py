@@ -1,4 +1,4 @@
-"""A task's folder as a snapshot for a worker, and the store it waits in. Whatever is read here is hostile."""
+"""A task's folder as a snapshot for a worker, and the store of snapshots. Everything read here is hostile."""
 
 import os
 import re
@@ -6,19 +6,19 @@ from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 from typing import Literal, Protocol
 
-from msgspec import Struct
-from msgspec.structs import replace
+from msgspec import Struct, field
 
 from gencode.core.errors import UserMistake
 from gencode.core.place import CopiedFolder
+from gencode.core.structs import replace
 from gencode.journal.dispatch import MissingPart
 
 MOST_PACK = 32 << 20
-"""So many bytes of one pack go through the database."""
+"""The largest pack in the database, in bytes."""
 MOST_COMMITS = 8
 MOST_ORIGINALS = 8
 COPIED = "copy"
-"""The mark of a folder that is to be made anew also where it is at hand."""
+"""Marks a folder that is always copied, even if it is available here."""
 _COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 _KEY = re.compile(r"[0-9a-f]{40}")
 _PACK = re.compile(r"[hst][0-9a-f]{40,64}(?:-[0-9a-f]{1,64})?")
@@ -34,16 +34,16 @@ _LONGEST_LIST = 20_000
 
 
 class InvalidSnapshot(UserMistake):
-    """What was sent cannot be used, here or anywhere."""
+    """A snapshot that cannot be used, here or anywhere."""
 
 
 class MissingChanges(Struct, frozen=True, omit_defaults=True):
-    """What a task, or the one it is a fork of, changed before and does not find in its folder.
+    """Earlier changes of a task, or of its fork's original, that are not in its folder.
 
-    `taken_over`: the folder is as it was when the task was first sent. `on_branch`: what it changed on a
-    `worker` is on a `branch` of the repository `top`. `in_worktree`: what it changed on a `branch` here,
-    while the folder has what came from the `worker`, which could not be put on a branch: `why`. `of_fork`:
-    what the `task` that it is a fork of had changed at its `fact`.
+    `taken_over`: the folder is as it was when the task was first sent. `on_branch`: its changes on a `worker`
+    are on a `branch` of the repository `top`. `in_worktree`: its changes on a `branch` here, while the folder
+    has those from the `worker`, which could not be put on a branch: `why`. `of_fork`: the changes that the
+    original `task` had made at its event `fact`.
     """
 
     state: Literal["taken_over", "on_branch", "in_worktree", "of_fork"]
@@ -55,7 +55,7 @@ class MissingChanges(Struct, frozen=True, omit_defaults=True):
     task: str = ""
     fact: int = 0
 
-    def told(self) -> str:
+    def user_note(self) -> str:
         """The note for the user."""
         match self.state:
             case "taken_over":
@@ -71,8 +71,8 @@ class MissingChanges(Struct, frozen=True, omit_defaults=True):
             case _:
                 return f"it continues without its changes {self._where('its')}"
 
-    def told_agent(self) -> str:
-        """The same for the agent, where it continues without changes that were not merged."""
+    def agent_note(self) -> str:
+        """The note for the agent, if it continues without changes that were not merged."""
         if self.state in ("taken_over", "of_fork"):
             return ""
         return f"You continue without your changes {self._where('your')}."
@@ -89,13 +89,12 @@ class MissingChanges(Struct, frozen=True, omit_defaults=True):
 class FolderSnapshot(Struct, frozen=True, omit_defaults=True):
     """A folder as it was when a task was sent.
 
-    `tip` is a commit with everything in it: `head` as it was committed and, above it, what was not (and is
-    not ignored). Of that, `remote` has the commits `known` on its `branch`, and the `packs` hold the rest, in
-    their order. `key` names the repository, `below` the folder in it, `home` where its user lives. `trusted`
-    are the files that its sender trusts, each with its SHA-256. The parcel of a `fork` says what is in it:
-    the folder as the task was sent that it copies, with the `work` of that one or not, or as it is now. Such
-    work is the commit `start`, `start_head` the one that its agent was at, and `start_left` files that are
-    missing in it.
+    `tip` is a commit with everything in it: `head` as committed and, above it, the uncommitted files that are
+    not ignored. Of that, `remote` has the commits `known` on its `branch`, and the `packs` have the rest, in
+    order. `key` names the repository, `below` the folder in it, `home` the user's home there. `trusted` are
+    the files that the sender trusts, each with its SHA-256. The snapshot of a `fork` says what is in it: the
+    folder as it was sent with the original, with or without the original's `work`, or as it is now. That work
+    is the commit `start`, `start_head` the commit its agent was at, and `start_left` the files missing in it.
     """
 
     key: str
@@ -111,7 +110,7 @@ class FolderSnapshot(Struct, frozen=True, omit_defaults=True):
     missing: tuple[MissingChanges, ...] = ()
     home: str = ""
     earlier: tuple[CopiedFolder, ...] = ()
-    """What the checkout around the folder is itself a copy of, the nearest first."""
+    """The folders that the checkout is itself a copy of, the nearest first."""
     fork: Literal["", "work", "sent", "now"] = ""
     start: str = ""
     start_head: str = ""
@@ -119,15 +118,15 @@ class FolderSnapshot(Struct, frozen=True, omit_defaults=True):
 
 
 class ReturnedChanges(Struct, frozen=True, omit_defaults=True):
-    """What a task changed on another machine, as a commit on top of the tip of its snapshot.
+    """The changes of a task on another machine, as a commit on top of the tip of its snapshot.
 
-    `head` is the commit that its agent was at in the end, if that was one of its own. Where its work could
-    not be handed in, `kept` is the folder of the worker that has it, and `why` the reason. `left` are files
-    that were too large to come along with the rest.
+    `head` is the commit its agent was at in the end, if it made that itself. If the changes could not be
+    sent, `kept` is the folder on the worker that has them, and `why` the reason. `left` are files that were
+    too large to send.
     """
 
     task: str
-    parcel: FolderSnapshot
+    snapshot: FolderSnapshot = field(name="parcel")  # the name of the column
     commit: str
     cwd: str = ""
     worker: str = ""
@@ -140,19 +139,19 @@ class ReturnedChanges(Struct, frozen=True, omit_defaults=True):
 
     @property
     def nothing(self) -> bool:
-        """Whether it has only the folder, because the task changed nothing."""
-        return self.commit == self.parcel.tip
+        """Whether there are no changes."""
+        return self.commit == self.snapshot.tip
 
 
 class SnapshotStore(Protocol):
-    """Where what travels waits."""
+    """The port for snapshots and the changes that come back."""
 
     async def lacking(self, packs: Sequence[str]) -> list[str]:
-        """Those of these packs that are not there; the others are kept for a while longer."""
+        """Those of these packs that are missing; the others are kept for a while longer."""
         ...
 
     async def keep(self, pack: str, body: bytes) -> None:
-        """Keep a pack."""
+        """Store a pack."""
         ...
 
     async def pack(self, pack: str) -> bytes | None:
@@ -160,52 +159,54 @@ class SnapshotStore(Protocol):
         ...
 
     async def hand_in(self, returned: ReturnedChanges, body: bytes, owner: str) -> bool:
-        """Keep what a task changed; False, and nothing is kept, when `owner` runs it no more."""
+        """Store the changes of a task; False, and nothing is stored, if `owner` no longer runs it."""
         ...
 
     async def returned(self, task: str) -> tuple[ReturnedChanges, bytes] | None:
-        """What a task changed elsewhere, with its pack."""
+        """The returned changes of a task, with their pack."""
         ...
 
     async def waiting(self) -> list[ReturnedChanges]:
-        """All that was changed elsewhere and not taken over yet, the oldest first."""
+        """All returned changes that were not merged yet, the oldest first."""
         ...
 
     async def taken(self, task: str, commit: str) -> bool:
-        """Note that what a task changed was taken over; False where that was known."""
+        """Record that the changes of a task were merged; False if that was recorded already."""
         ...
 
     async def report_problem(self, task: str, worker: str, why: str, lacks: MissingPart) -> None:
-        """Note why a worker cannot run a task."""
+        """Record why a worker cannot run a task."""
         ...
 
     async def forget(self) -> None:
-        """Remove what nobody needs any more."""
+        """Remove what is no longer needed."""
         ...
 
 
-def checked(parcel: FolderSnapshot) -> FolderSnapshot:
+def checked(snapshot: FolderSnapshot) -> FolderSnapshot:
     """The snapshot, with every field checked; InvalidSnapshot if one is not valid."""
-    named = [each for each in (parcel.head, parcel.start, parcel.start_head) if each]
-    commits = [parcel.tip, *parcel.known, *named]
+    named = [each for each in (snapshot.head, snapshot.start, snapshot.start_head) if each]
+    commits = [snapshot.tip, *snapshot.known, *named]
     if not all(_COMMIT.fullmatch(each) for each in commits) or len({len(each) for each in commits}) > 1:
         raise InvalidSnapshot("its folder is named by something that is not a commit")
-    if not _KEY.fullmatch(parcel.key) or not all(_PACK.fullmatch(each) for each in parcel.packs):
+    if not _KEY.fullmatch(snapshot.key) or not all(_PACK.fullmatch(each) for each in snapshot.packs):
         raise InvalidSnapshot("its folder is named by something that is not a repository")
-    if len(parcel.known) > MOST_COMMITS or len(parcel.packs) > MOST_COMMITS:
+    if len(snapshot.known) > MOST_COMMITS or len(snapshot.packs) > MOST_COMMITS:
         raise InvalidSnapshot("its folder comes in more parts than allowed")
-    if parcel.remote and safe_remote(parcel.remote) != parcel.remote:
-        raise InvalidSnapshot(f"its folder has a remote address that is not allowed: {parcel.remote[:200]!r}")
-    if parcel.branch and not _BRANCH.fullmatch(parcel.branch):
-        raise InvalidSnapshot(f"its folder is on a branch that is not valid: {parcel.branch[:200]!r}")
-    if parcel.home and not _is_place(parcel.home):
-        raise InvalidSnapshot(f"its folder has a home that is not a valid path: {parcel.home[:200]!r}")
-    places = [place for each in parcel.earlier for place in (each.folder, each.home or "/")]
-    if len(parcel.earlier) > MOST_ORIGINALS or not all(map(_is_place, places)):
+    if snapshot.remote and safe_remote(snapshot.remote) != snapshot.remote:
+        raise InvalidSnapshot(
+            f"its folder has a remote address that is not allowed: {snapshot.remote[:200]!r}"
+        )
+    if snapshot.branch and not _BRANCH.fullmatch(snapshot.branch):
+        raise InvalidSnapshot(f"its folder is on a branch that is not valid: {snapshot.branch[:200]!r}")
+    if snapshot.home and not _is_place(snapshot.home):
+        raise InvalidSnapshot(f"its folder has a home that is not a valid path: {snapshot.home[:200]!r}")
+    places = [place for each in snapshot.earlier for place in (each.folder, each.home or "/")]
+    if len(snapshot.earlier) > MOST_ORIGINALS or not all(map(_is_place, places)):
         raise InvalidSnapshot("its folder is a copy of something that is not a valid path")
-    if not parcel.start_left.isprintable() or len(parcel.start_left) > _LONGEST_LIST:
+    if not snapshot.start_left.isprintable() or len(snapshot.start_left) > _LONGEST_LIST:
         raise InvalidSnapshot("its folder has a list of missing files that is not valid")
-    return replace(parcel, below=_checked_below(parcel.below))
+    return replace(snapshot, below=_checked_below(snapshot.below))
 
 
 def _is_place(path: str) -> bool:
@@ -221,9 +222,9 @@ def _checked_below(below: str) -> str:
 
 
 def safe_remote(address: str) -> str:
-    """The address of a remote as it may travel, without any password; empty when it may not be used.
+    """The address of a remote without any password; empty if it may not be used.
 
-    Only https, ssh (also in its short form) and file are: everything else names a program, or a plain wire.
+    Only https, ssh (also in its short form) and file are: any other names a program, or is unencrypted.
     """
     if not _PLAIN.fullmatch(address) or len(address) > _LONGEST_URL or "\\" in address:
         return ""
@@ -252,7 +253,7 @@ def _safe_url(address: str) -> str:
         return ""
     if found.path.startswith("/-"):
         return ""
-    if found.scheme == "https":  # a name alone may be a token
+    if found.scheme == "https":  # a user name may be a token
         return f"https://{host}{found.path}"
     user = found.username or ""
     if found.scheme != "ssh" or (user and not _USER.fullmatch(user)):
@@ -261,9 +262,9 @@ def _safe_url(address: str) -> str:
 
 
 def begins_behind(work: ReturnedChanges, mark: str) -> MissingChanges | None:
-    """What is missing for a task that goes on without its folder after its changes were taken over.
+    """What is missing for a task that is resumed without its folder after its changes were merged.
 
-    `mark` is that of its folder where it is woken; empty when it is not there.
+    `mark` is that of its folder where it is resumed; empty if the folder is not there.
     """
     if mark or not work.taken or work.nothing:
         return None
@@ -271,15 +272,15 @@ def begins_behind(work: ReturnedChanges, mark: str) -> MissingChanges | None:
 
 
 def as_reason(sentence: str) -> str:
-    """A sentence as it goes on after "because"."""
+    """A sentence in the form in which it follows "because"."""
     text = sentence.rstrip(".")
     return text[:1].lower() + text[1:] if text[1:2].islower() or text[1:2] == " " else text
 
 
 def mark_of(folder: str | Path) -> str:
-    """What tells a folder from another one at the same place of another machine; empty when it is none.
+    """Distinguishes a folder from another one with the same path on another machine; empty without one.
 
-    A disk that several machines share gives a folder the same number on all of them, a copy has another.
+    On a disk that several machines share a folder has the same inode on all of them, a copy has another.
     """
     try:
         real = Path(os.path.realpath(folder))
@@ -293,5 +294,5 @@ def mark_of(folder: str | Path) -> str:
 
 
 def repository_around(folder: Path) -> Path | None:
-    """The nearest folder with a `.git`, which need not be a sound one."""
+    """The nearest folder with a `.git`, which may be damaged."""
     return next((each for each in (folder, *folder.parents) if os.path.lexists(each / ".git")), None)

@@ -1,4 +1,4 @@
-"""Names the process that holds a lease, so that others on the machine can tell whether it still lives."""
+"""Names the process that holds a lease, so that others on the machine can tell whether it still runs."""
 
 import os
 import socket
@@ -8,39 +8,41 @@ from typing import Literal
 from gencode.core.ids import new_id
 
 OwnerState = Literal["alive", "dead", "unknown"]
-"""What became of an owner; `unknown` for a process of another machine or container."""
+"""The state of an owner; `unknown` for a process of another machine or container."""
 
 LEASE_SECONDS = 15.0
-"""So long a lease runs that is not renewed, where nothing else is said."""
+"""How long a lease lasts without renewal, by default."""
 QUEUE = "queue"
-"""The owner, for everybody else, of a task that is given to workers: only they end it."""
+"""The owner of a task that is in the queue for workers: only workers end it."""
+_EXITING = 0x4
+"""PF_EXITING among the flags of a process."""
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
 
 
 def new_owner() -> str:
-    """A name for this process start: where it runs, its process id, when it began, and a random end."""
+    """A name for this process: its machine, its process id, its start time, and a random end."""
     return "|".join((_place(), boot_id(), str(os.getpid()), _began(os.getpid()), new_id()))
 
 
 def owner_state(owner: str) -> OwnerState:
-    """Whether the process behind an owner's name still lives."""
+    """Whether the process of an owner still runs; what cannot be read does not count as dead."""
     match owner.split("|"):
         case [place, boot, process, began, _] if place == _place() and process.isdigit():
-            if boot != boot_id() or not _exists(int(process)):
-                return "dead"
-            return "alive" if began == _began(int(process)) and not _buried(int(process)) else "dead"
+            number = int(process)
+            another = boot_id() not in (boot, "") or _began(number) not in (began, "")
+            return "dead" if another or _ending(number) or not _exists(number) else "alive"
         case _:
             return "unknown"
 
 
 def machine_of(owner: str) -> str:
-    """The machine on which the process behind an owner's name runs; the name itself where it says none."""
+    """The machine of an owner's process; the name itself if it says none."""
     place, rest, _ = owner.partition("|")
     return place.split(" ")[0] if rest else owner
 
 
 def process_label(owner: str) -> str:
-    """The process behind an owner's name as a person finds it; the name itself where it says none."""
+    """The process of an owner, for a person; the name itself if it says none."""
     match owner.split("|"):
         case [_, _, process, _, _]:
             return f"process {process} on {machine_of(owner)}"
@@ -49,7 +51,7 @@ def process_label(owner: str) -> str:
 
 
 def process_of(owner: str) -> int:
-    """The process behind an owner's name, if it is, or was, one of this machine; 0 else."""
+    """The process id of an owner, if it is, or was, a process of this machine; 0 otherwise."""
     match owner.split("|"):
         case [place, boot, process, _, _] if (place, boot) == (_place(), boot_id()) and process.isdigit():
             return int(process)
@@ -58,12 +60,12 @@ def process_of(owner: str) -> int:
 
 
 def suspended(owner: str) -> bool:
-    """Whether the process behind an owner's name is suspended, as by Ctrl-Z, where that can be told."""
+    """Whether the process of an owner is suspended, as by Ctrl-Z, if that can be read."""
     return owner_state(owner) == "alive" and _state(process_of(owner)) in ("T", "t")
 
 
 def _place() -> str:
-    """This machine and, on Linux, the container: process ids mean something only within it."""
+    """This machine and, on Linux, the container: process ids are only valid within it."""
     try:
         space = str(Path("/proc/self/ns/pid").readlink())
     except OSError:
@@ -72,7 +74,7 @@ def _place() -> str:
 
 
 def boot_id() -> str:
-    """Which start of this machine it is; empty where that cannot be told."""
+    """An id of the current boot of this machine; empty if it cannot be read."""
     try:
         return _BOOT.read_text().strip()
     except OSError:
@@ -80,26 +82,31 @@ def boot_id() -> str:
 
 
 def _began(process: int) -> str:
-    """When a process began, in ticks since the machine did; empty where that cannot be told."""
-    try:
-        stat = Path(f"/proc/{process}/stat").read_text()
-    except OSError:
-        return ""
-    return stat.rpartition(")")[2].split()[19]
+    """When a process began, in ticks since boot; empty if it cannot be read."""
+    return _stat(process, 22)
 
 
-def _buried(process: int) -> bool:
-    """Whether a process has ended and only its parent has not looked yet."""
-    return _state(process) in ("Z", "X")
+def _ending(process: int) -> bool:
+    """Whether a process is exiting or a zombie.
+
+    A reader of a closed pipe may look before the system calls the process a zombie.
+    """
+    flags = _stat(process, 9)
+    return _state(process) in ("Z", "X") or (flags.isdigit() and bool(int(flags) & _EXITING))
 
 
 def _state(process: int) -> str:
-    """The letter that the system has for what a process does; empty where that cannot be told."""
+    """The state letter of a process; empty if it cannot be read."""
+    return _stat(process, 3)
+
+
+def _stat(process: int, field: int) -> str:
+    """A field of /proc/PID/stat by its number in proc(5), from 3 on; empty if it cannot be read."""
     try:
         stat = Path(f"/proc/{process}/stat").read_text()
     except OSError:
         return ""
-    return stat.rpartition(")")[2].split()[0]
+    return stat.rpartition(")")[2].split()[field - 3]
 
 
 def _exists(process: int) -> bool:

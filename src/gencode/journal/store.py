@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 class TaskQuery(Struct, frozen=True):
     """Which tasks to list; every field that is set narrows the list.
 
-    `roots` are those that no task asked for; `before` is a task that all of them are older than; `unheard`
-    are those at rest to which somebody wrote what they have not heard.
+    `roots` are those without a parent; `before` is a task that all of them are older than; `unheard` are idle
+    tasks with messages they have not read.
     """
 
     parent: str | None = None
@@ -42,7 +42,7 @@ class TaskQuery(Struct, frozen=True):
 
 
 class Lease:
-    """The right to write to one task, and how far its journal is. Only a store makes or moves one."""
+    """The right to write to one task, and the state of its journal. Only a store makes or moves one."""
 
     __slots__ = ("epoch", "owner", "path", "state", "task", "unlimited")
 
@@ -51,14 +51,14 @@ class Lease:
         self.epoch = epoch
         self.state = state
         self.path = path
-        """The accounts that the task spends from, as ids: its own, those above it, that of its session."""
+        """The ids of the accounts that the task spends from: its own, those above it, that of its session."""
         self.task = state.id
         self.unlimited = False
-        """Whether there was no such account when facts were last appended; a store need not know."""
+        """Whether there was no such account at the last append; a store need not know."""
 
 
 class Ownership(Struct, frozen=True):
-    """Who leases a task; `over` when the lease has run out, `silent` seconds after its last sign of life."""
+    """Who leases a task; `over` if the lease has expired, `silent` seconds after its last renewal."""
 
     task: str
     owner: str
@@ -67,16 +67,16 @@ class Ownership(Struct, frozen=True):
 
 
 class TaskSignal(IntEnum):
-    """What can be asked of the process that runs a task, from any other."""
+    """Signals to the process that runs a task, from any other."""
 
     STOP = 1
     BACKGROUND = 2
     REPORT = 3
-    """Stop, but first say in one turn without tools what was found."""
+    """Stop, but first report in one turn without tools."""
     INTERRUPT = 4
-    """Cut what it is doing at this moment and let it go on from there."""
+    """Interrupt the current step; the task continues."""
     BUDGET = 5
-    """Its budget was set: read it from the ledger, as with any other signal. It replaces none of them."""
+    """The budget was set: read it from the ledger, as with any other signal. It replaces no other signal."""
 
     @property
     def once(self) -> bool:
@@ -85,7 +85,7 @@ class TaskSignal(IntEnum):
 
 
 class PostedMessage(Struct, frozen=True):
-    """A message to a task while it works; `number` counts its messages, from 1."""
+    """A message to a task; `number` counts its messages, from 1."""
 
     task: str
     number: int
@@ -100,7 +100,7 @@ class PostedMessage(Struct, frozen=True):
 
 
 class Journal(Protocol):
-    """Where facts are written. Every append is guarded by the lease's epoch and number."""
+    """The port for writing events. Every append is guarded by the lease's epoch and number."""
 
     async def create(
         self,
@@ -110,27 +110,27 @@ class Journal(Protocol):
         named: str = "",
         session: str = "",
     ) -> Lease:
-        """Write a new task under a free id (the one it is `named` by, if it is), and lease it to `owner`.
+        """Write a new task under a free id (or the one in `named`, if that is free), and lease it to `owner`.
 
-        `session` is the account of the session that pays for a task of no conversation; where none is given,
-        that of its parent. BudgetSpent when too little is left above it.
+        `session` is the account of the session that pays for a task without a conversation; by default that
+        of its parent. BudgetSpent if too little is left above it.
         """
         ...
 
     async def take(
         self, task: str, owner: str, instead_of: str | None = None, session: str | None = None
     ) -> Lease:
-        """Lease an existing task with a new epoch; UserMistake while somebody else's lease runs.
+        """Lease an existing task with a new epoch; UserMistake while another owner's lease is valid.
 
         `instead_of` is an owner known to be dead, whose lease does not count. From now on the account of
-        `session` pays for it and those below it that are not at work; None leaves that as it is.
+        `session` pays for it and its idle subagents; None leaves that as it is.
         """
         ...
 
     async def append(self, lease: Lease, facts: Sequence[DurableFact], *, last: bool = False) -> list[Event]:
-        """Write all facts in one transaction, or raise Fenced and write none; `last` gives the lease back.
+        """Write all events in one transaction, or raise Fenced and write none; `last` releases the lease.
 
-        What they cost is settled in the ledger. BudgetSpent when a task is to go on that nothing is left for.
+        Their cost is settled in the ledger. BudgetSpent if they resume a task and nothing is left for it.
         """
         ...
 
@@ -139,15 +139,15 @@ class Journal(Protocol):
         ...
 
     async def release(self, lease: Lease) -> None:
-        """Give the lease back at once, whatever the task's status."""
+        """Release the lease at once, whatever the task's status."""
         ...
 
     async def owned(self) -> list[Ownership]:
-        """Every task that is leased or has not ended, its owner (empty: nobody), and whether that is over."""
+        """Every task that is leased or has not ended, with its owner (empty: nobody)."""
         ...
 
     async def send_signal(self, task: str, signal: TaskSignal) -> bool:
-        """Send a signal to the process that holds the lease of a task; False when none does.
+        """Send a signal to the process that holds the lease of a task; False if none does.
 
         The last signal applies, but a stop is never taken back.
         """
@@ -158,16 +158,16 @@ class Journal(Protocol):
         ...
 
     async def post(self, task: str, text: str, sender: str) -> int:
-        """Post a message for a task, whoever runs it; its number. UserMistake when there is no such task."""
+        """Post a message to a task, whoever runs it; its number. UserMistake if there is no such task."""
         ...
 
     async def posted_messages(self, owner: str) -> list[PostedMessage]:
-        """The messages to the tasks of `owner` that these have not read yet, in order."""
+        """The unread messages to the tasks of `owner`, in order."""
         ...
 
 
 class JournalReader(Protocol):
-    """Where facts are read."""
+    """The port for reading events."""
 
     async def task(self, task: str) -> Task | None:
         """The state of a task, replayed from its events."""
@@ -178,54 +178,54 @@ class JournalReader(Protocol):
         ...
 
     async def ids(self, beginning: str) -> list[str]:
-        """Every task id that starts so (at most 20)."""
+        """Every task id with this beginning (at most 20)."""
         ...
 
     async def events(self, task: str, after: int = 0) -> list[Event]:
-        """The facts of a task with a number above `after`, in order."""
+        """The events of a task with a number above `after`, in order."""
         ...
 
     async def lines(self, task: str) -> list[dict[str, Any]]:
-        """All facts of a task as objects for an export, also those of kinds that are not known here."""
+        """All events of a task as objects for an export, including unknown kinds."""
         ...
 
     async def unread_messages(self, task: str) -> list[PostedMessage]:
-        """The messages that a task has not read yet, in order."""
+        """The unread messages of a task, in order."""
         ...
 
     async def adopt(self, events: Sequence[Event]) -> None:
-        """Write a whole foreign journal of one task as it is; UserMistake if its id is taken."""
+        """Write a whole imported journal of one task as it is; UserMistake if its id is taken."""
         ...
 
     async def delete(self, task: str) -> list[str]:
-        """Delete a task with its whole subtree, all or nothing; the ids that are gone.
+        """Delete a task with all its subagents, all or nothing; the deleted ids.
 
-        UserMistake while anything of it is being worked on.
+        UserMistake while any of them is running.
         """
         ...
 
 
 class Store(Journal, JournalReader, Protocol):
-    """A journal that can be read, and closed, and what is planned and on its way beside it."""
+    """A journal that can be read and closed, and the tables beside it."""
 
     @property
     def schedule(self) -> "JobStore":
-        """What is planned for later."""
+        """The scheduled jobs."""
         ...
 
     @property
     def outbox(self) -> "OutboxStore":
-        """Messages that are not delivered yet."""
+        """The messages to channels that are not delivered yet."""
         ...
 
     @property
     def questions(self) -> QuestionStore:
-        """Where questions wait until a person answers them."""
+        """The questions that wait for an answer."""
         ...
 
     @property
     def global_log(self) -> "GlobalLog":
-        """The facts of all tasks in one order."""
+        """The events of all tasks in one order."""
         ...
 
     @property
@@ -239,17 +239,17 @@ class Store(Journal, JournalReader, Protocol):
         ...
 
     async def close(self) -> None:
-        """Let go of files and connections; nothing that was appended is lost."""
+        """Close files and connections; nothing that was appended is lost."""
         ...
 
 
 class SharedRateLimit(Protocol):
-    """Shared by all processes; a model is named as `PROVIDER/MODEL`."""
+    """A rate limit that all processes share; a model is named as `PROVIDER/MODEL`."""
 
     async def turn(self, model: str, rate: float | None) -> None:
-        """Wait until a model may be asked: the pause is over, and no more than `rate` a second are asked."""
+        """Wait until a model may be called: after its pause, and at most `rate` times a second."""
         ...
 
     async def refuse(self, model: str, pause: float) -> None:
-        """A model was asked too much: nobody asks it for so many seconds (0: as many as seem right)."""
+        """Record a refused call: no process calls the model for so many seconds (0: an estimate)."""
         ...

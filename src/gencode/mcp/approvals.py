@@ -4,17 +4,14 @@ The first allowed call of a server, by whatever rule, mode or answer, records ho
 how all of its tools describe themselves. From then on, anything that differs needs the user's approval.
 """
 
-import os
-import secrets
 from collections.abc import Mapping
-from contextlib import suppress
 from pathlib import Path
 
 import msgspec
 from msgspec import Struct
 
 from gencode.core.errors import UserMistake
-from gencode.permissions.saved_rules import FileLock
+from gencode.permissions.saved_rules import FileLock, write_private_file
 
 FILE = "mcp_approvals.json"
 _MOST_FORMS = 32
@@ -68,7 +65,8 @@ class ServerApprovals:
                 for name, digest in tools.items():
                     merged[name] = _with(merged.get(name, ()), digest)
                 kept[server] = _Approved(_with(before.definitions, definition), merged)
-                _write(self._home, kept)
+                text = msgspec.json.format(msgspec.json.encode(kept), indent=1)
+                write_private_file(self._home / FILE, text)
         except OSError as error:
             raise UserMistake(f"{self._home / FILE} cannot be written: {error.strerror}.") from None
         self._known = kept
@@ -89,18 +87,3 @@ def _read(home: Path) -> dict[str, _Approved]:
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         way = "remove it, and approve your MCP servers again"
         raise UserMistake(f"{path} is damaged ({error}); {way}.") from None
-
-
-def _write(home: Path, kept: Mapping[str, _Approved]) -> None:
-    temporary = home / f".{FILE}.{secrets.token_hex(8)}"
-    try:
-        handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-        with os.fdopen(handle, "wb") as file:
-            file.write(msgspec.json.format(msgspec.json.encode(kept), indent=1))
-            file.flush()
-            os.fsync(handle)
-        temporary.replace(home / FILE)
-    except OSError:
-        with suppress(OSError):
-            temporary.unlink()
-        raise

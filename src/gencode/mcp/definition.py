@@ -14,9 +14,9 @@ from urllib.parse import urlsplit
 
 import msgspec
 from msgspec import Struct
-from msgspec.structs import replace
 
 from gencode.core.errors import UserMistake, nearest
+from gencode.core.structs import replace
 from gencode.permissions.paths import shown
 from gencode.permissions.started_files import digests, started_by
 
@@ -26,6 +26,7 @@ _MOST_PARTS = 256
 _LONGEST_PART = 32 * 1024
 _LONGEST_NAME = 64
 _LONGEST_SECONDS = 3_600.0
+_KNOWN_FIELDS = ("type", "command", "args", "env", "cwd", "url", "headers", "sandbox")
 _STDIO = ("", "stdio", "local")
 _HTTP = ("", "http", "streamable-http", "streamable_http", "streamableHttp")
 _HERE = re.compile(r"localhost|127\.\d+\.\d+\.\d+|::1")
@@ -55,6 +56,12 @@ class ServerDefinition(Struct, frozen=True):
     call_seconds: float = 120.0
     startup_seconds: float = 30.0
     disabled: bool = False
+    sandboxed: bool = False
+    """It runs in the sandbox of commands, as all servers of a project do."""
+    network: bool = False
+    """In the sandbox it has the network."""
+    write: tuple[str, ...] = ()
+    """The folders that it may write in the sandbox beside the workspace."""
     started: dict[str, str] = {}
     """The files of the workspace that its command starts, with their SHA-256."""
 
@@ -69,6 +76,8 @@ class ServerDefinition(Struct, frozen=True):
         parts: tuple[Any, ...] = (self.command, self.args, self.env, self.cwd, self.url, self.headers)
         if self.started:
             parts = (*parts, self.started)
+        if self.network or self.write:
+            parts = (*parts, self.network, self.write)
         return sha256(msgspec.json.encode(parts, order="sorted")).hexdigest()
 
     @property
@@ -83,6 +92,10 @@ class ServerDefinition(Struct, frozen=True):
             return self
         return replace(self, started=digests(started_by(self.lines, folder).files, folder))
 
+    def of_project(self) -> "ServerDefinition":
+        """The same as a server of a project, which runs in the sandbox whatever it says."""
+        return replace(self, sandboxed=bool(self.command))
+
     def describe(self) -> str:
         """The server for the user who has to approve it; values of variables and headers are not shown."""
         lines = [f"The MCP server {self.name} ({self.origin or 'no file'})"]
@@ -96,6 +109,10 @@ class ServerDefinition(Struct, frozen=True):
                 lines.append(f"  {what:<11} {', '.join(names)}")
         if self.cwd:
             lines.append(f"  in          {shown(self.cwd, _LONGEST_PART)}")
+        if self.sandboxed:
+            folders = [f"writes {shown(folder, _LONGEST_PART)}" for folder in self.write]
+            more = ", ".join([*(["the network"] if self.network else []), *folders])
+            lines.append(f"  sandbox     the workspace{f', {more}' if more else ', no network'}")
         return "\n".join(lines)
 
     def with_variables(self, environ: Mapping[str, str]) -> "ServerDefinition":
@@ -124,6 +141,13 @@ class FoundServers(Struct, frozen=True):
     problems: tuple[str, ...] = ()
 
 
+class _Sandbox(Struct, frozen=True, forbid_unknown_fields=True):
+    """What a server has in the sandbox beside the workspace."""
+
+    network: bool = False
+    write: tuple[str, ...] = ()
+
+
 class _Table(Struct, frozen=True, forbid_unknown_fields=True):
     """A server in the format of settings."""
 
@@ -138,6 +162,7 @@ class _Table(Struct, frozen=True, forbid_unknown_fields=True):
     call_seconds: float = 120.0
     startup_seconds: float = 30.0
     disabled: bool = False
+    sandbox: _Sandbox | None = None
 
 
 def servers_from_settings(
@@ -192,9 +217,10 @@ def all_definitions(
     those of the settings, in the order of precedence. A later one replaces an earlier one.
     """
     found = [servers_from_mcp_json(content, path) for path, content in (files or {}).items()]
-    all_of_them = [each for one in found for each in one.definitions]
+    all_of_them = [each.of_project() for one in found for each in one.definitions]
     for origin, table, users in tables:
-        all_of_them += servers_from_settings(table, origin, users=users)
+        own = servers_from_settings(table, origin, users=users)
+        all_of_them += own if users else [each.of_project() for each in own]
     by_name = {each.name: each for each in all_of_them}
     return FoundServers(tuple(by_name.values()), tuple(problem for one in found for problem in one.problems))
 
@@ -229,9 +255,7 @@ def _from_foreign(name: str, value: object, origin: str) -> ServerDefinition:
     if not isinstance(value, Mapping):
         raise UserMistake(f"{_server_in(name, origin)} is not an object with a command or a url.")
     given = dict(cast("Mapping[str, Any]", value))
-    known = {
-        key: given[key] for key in ("type", "command", "args", "env", "cwd", "url", "headers") if key in given
-    }
+    known = {key: given[key] for key in _KNOWN_FIELDS if key in given}
     if "httpUrl" in given and "url" not in given:
         known["url"] = given["httpUrl"]
     if given.get("disabled") is True or given.get("enabled") is False:
@@ -254,10 +278,21 @@ def _definition(name: str, table: _Table, origin: str, *, users: bool) -> Server
     if table.type not in (_HTTP if table.url else _STDIO):
         way = "use the URL of its streamable HTTP endpoint" if table.url else "remove the type"
         raise UserMistake(f"{who}: the type {shown(table.type)} is not supported; {way}.")
-    fields = {field: getattr(table, field) for field in table.__struct_fields__ if field != "type"}
+    taken_apart = ("type", "sandbox")
+    fields = {field: getattr(table, field) for field in table.__struct_fields__ if field not in taken_apart}
     if not users:
         fields["reads"] = ()
-    return _checked(ServerDefinition(name=name, origin=origin, **fields))
+    sandbox = table.sandbox or _Sandbox()
+    return _checked(
+        ServerDefinition(
+            name=name,
+            origin=origin,
+            sandboxed=table.sandbox is not None and not table.url,
+            network=sandbox.network,
+            write=sandbox.write,
+            **fields,
+        )
+    )
 
 
 def _checked(definition: ServerDefinition) -> ServerDefinition:
@@ -272,6 +307,7 @@ def _checked(definition: ServerDefinition) -> ServerDefinition:
         *definition.env.values(),
         *definition.headers,
         *definition.headers.values(),
+        *definition.write,
     )
     if len(texts) > _MOST_PARTS or any(len(text) > _LONGEST_PART for text in texts):
         raise UserMistake(f"{who} has more than {_MOST_PARTS} parts, or one that is too long.")

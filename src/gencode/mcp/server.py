@@ -14,7 +14,7 @@ from gencode.core.errors import ToolError, UserMistake
 from gencode.mcp.client import McpClient
 from gencode.mcp.definition import ServerDefinition
 from gencode.mcp.session_servers import ServerState
-from gencode.mcp.stdio import StdioTransport, environment
+from gencode.mcp.stdio import StdioTransport, WallFactory, environment, no_wall
 from gencode.mcp.streamable_http import HttpTransport, header_value
 from gencode.mcp.tool_list import OfferedTool, ToolList, cleaned, list_tools
 from gencode.mcp.tool_results import output_of
@@ -59,6 +59,7 @@ class McpServer:
         cwd: Path,
         environ: Mapping[str, str],
         commands_factory: CommandsFactory,
+        walls: WallFactory = no_wall,
     ) -> None:
         self.definition = definition
         self.state: ServerState = "off"
@@ -67,6 +68,7 @@ class McpServer:
         self._cwd = cwd
         self._environ = environ
         self._commands_factory = commands_factory
+        self._walls = walls
         self._client: McpClient | None = None
         self._connecting: asyncio.Task[None] | None = None
         self._handshake = False
@@ -259,7 +261,7 @@ class McpServer:
         keys = frozenset(
             name for name, value in filled.env.items() if EnvironmentFilter().is_secret(name, value)
         )
-        return StdioTransport(filled, self._commands_factory(keys), self._cwd / cwd, environ)
+        return StdioTransport(filled, self._commands_factory(keys), self._cwd / cwd, environ, self._walls)
 
 
 def _mirrored(tool: OfferedTool, arguments: dict[str, Any]) -> list[tuple[str, str]]:

@@ -49,7 +49,9 @@ class ServerTool(Tool, frozen=True, eq=False, kw_only=True):
         try:
             size = len(msgspec.json.encode(call.input))
         except UnicodeEncodeError:
-            raise ToolError(f"{self.name}: the arguments contain half a character.") from None
+            raise ToolError(
+                f"{self.name}: the arguments contain a lone surrogate; write the whole character."
+            ) from None
         if size > _LARGEST_INPUT:
             raise ToolError(f"{self.name}: the arguments are larger than {_LARGEST_INPUT:,} bytes.")
         return ServerArguments(call.input)

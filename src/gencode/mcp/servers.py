@@ -6,22 +6,20 @@ from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from msgspec.structs import replace
-
 from gencode.agent.toolbox import MissingTool, Tool
 from gencode.core.errors import UnknownName
 from gencode.core.rules import Rule
 from gencode.core.spec import AgentSpec
+from gencode.core.structs import replace
 from gencode.mcp.approvals import ServerApprovals
 from gencode.mcp.definition import ServerDefinition, servers_of_agent
 from gencode.mcp.public_names import PREFIX, denies_all, is_pattern, matches, server_labels, tool_names
 from gencode.mcp.server import McpServer, McpServerStatus
 from gencode.mcp.server_tool import ServerTool, ServerToolFactory
-from gencode.mcp.session_servers import Change, ServerState, approval_command
+from gencode.mcp.session_servers import STATE_CLAUSES, Change, ServerState, approval_command
+from gencode.mcp.stdio import WallFactory, no_wall
 from gencode.mcp.tool_list import OfferedTool
 from gencode.permissions.calls import Approval
-from gencode.permissions.project_files import agent_dialect
-from gencode.permissions.trust import trusted_folders
 from gencode.sandbox.processes.command_runner import CommandRunner
 from gencode.sandbox.processes.environment import EnvironmentFilter
 from gencode.sandbox.processes.fork_server_client import end_leftovers
@@ -32,9 +30,9 @@ _APPROVED_WAIT = 30.0
 class McpServers:
     """Every MCP server of a session; each definition runs once, whoever uses it.
 
-    `home` is the per-user folder; programs are started in `cwd`. `answered` are the approvals of the session;
-    tools that the user's settings call read-only are added to it. A server is not started if `rules` deny all
-    of its tools.
+    `home` is the per-user folder; programs are started in `cwd`, inside the `walls`.
+    `answered` are the approvals of the session; tools that the user's settings call read-only are added to
+    it. A server is not started if `rules` deny all of its tools.
     """
 
     def __init__(
@@ -46,24 +44,24 @@ class McpServers:
         answered: set[Approval] | None = None,
         environ: Mapping[str, str] | None = None,
         rules: Sequence[Rule] = (),
+        walls: WallFactory = no_wall,
     ) -> None:
         self._home = home
         self._cwd = cwd
+        self._walls = walls
         self._environ = dict(os.environ if environ is None else environ)
         self._approvals = ServerApprovals(home)
         self._factory = ServerToolFactory(self._approvals)
         self._rules = rules
         self._answered = set[Approval]() if answered is None else answered
         self._commands: dict[frozenset[str], CommandRunner] = {}
-        self._all: dict[tuple[str, str], McpServer] = {}
+        self._all: dict[tuple[str, str, bool], McpServer] = {}
         self._started: dict[str, dict[str, str]] = {}
         self._session = {each.name: self._server(each) for each in definitions}
         self._needed: dict[tuple[str, str], McpServer] = {}
         self._sweeping: asyncio.Task[int] | None = None
         """Stops processes that a crashed session may have left behind."""
         self._closed = False
-        self._from_project: dict[str, bool] = {}
-        """By agent file: whether it belongs to a project."""
 
     def __bool__(self) -> bool:
         return bool(self._all)
@@ -123,9 +121,8 @@ class McpServers:
         said += [f"there is no MCP server {name}" for name in names if name not in self._session]
         for name, server in self._of(spec).items():
             if server.state not in ("ready", "off"):
-                said.append(
-                    f"the MCP server {name} is {server.state}{f' ({server.why})' if server.why else ''}"
-                )
+                why = f" ({server.why})" if server.why else ""
+                said.append(f"the MCP server {name} {STATE_CLAUSES[server.state]}{why}")
         there = [tool.name for tool in self.tools(spec)]
         labels = server_labels(self._of(spec))
         for pattern in spec.tools.allow or ():
@@ -166,9 +163,9 @@ class McpServers:
 
     def _server(self, definition: ServerDefinition) -> McpServer:
         definition = self._with_started_files(definition)
-        key = (definition.name, definition.digest)
+        key = (definition.name, definition.digest, definition.sandboxed)
         if key not in self._all:
-            self._all[key] = McpServer(definition, self._cwd, self._environ, self._commands_with)
+            self._all[key] = McpServer(definition, self._cwd, self._environ, self._commands_with, self._walls)
         return self._all[key]
 
     def _with_started_files(self, definition: ServerDefinition) -> ServerDefinition:
@@ -209,8 +206,9 @@ class McpServers:
             labels = server_labels((*servers, *(each.name for each in found.definitions)))
             for definition in found.definitions:
                 if _may_use(spec, labels[definition.name]):
-                    servers[definition.name] = self._server(definition)
-                    self._start(servers[definition.name], from_project=self._is_from_project(spec.source))
+                    own = definition.of_project() if spec.project else definition
+                    servers[definition.name] = self._server(own)
+                    self._start(servers[definition.name], from_project=spec.project)
         return servers
 
     def _servers_for(self, spec: AgentSpec, servers: Mapping[str, McpServer]) -> list[str]:
@@ -218,15 +216,6 @@ class McpServers:
         labels = server_labels(servers)
         named, _ = servers_of_agent(spec.mcp_servers, spec.source or spec.name)
         return [name for name in servers if name in named or _may_use(spec, labels[name])]
-
-    def _is_from_project(self, source: str) -> bool:
-        """Whether an agent's file belongs to a trusted project."""
-        if source not in self._from_project:
-            real = os.path.realpath(source)
-            folders = (f"{folder.rstrip('/')}/" for folder in trusted_folders(self._home))
-            below = (real.removeprefix(folder) for folder in folders if real.startswith(folder))
-            self._from_project[source] = any(agent_dialect(path) is not None for path in below)
-        return self._from_project[source]
 
     def _gets(self, spec: AgentSpec, name: str, label: str, tool: str) -> bool:
         """Whether an agent gets a tool, by its file.
@@ -275,7 +264,8 @@ class McpServers:
             return f"The MCP server {definition.name} is starting; its tools are available when it is ready."
         status = server.status()
         if status.state != "ready":
-            return f"The MCP server {definition.name} was approved, but it is {status.state}: {status.why}."
+            clause = STATE_CLAUSES[status.state]
+            return f"The MCP server {definition.name} was approved, but it {clause}: {status.why}."
         names = ", ".join(status.tools) or "none"
         return (
             f"The MCP server {definition.name} is running. "

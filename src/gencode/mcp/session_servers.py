@@ -16,6 +16,7 @@ from gencode.permissions.calls import Approval
 if TYPE_CHECKING:
     from gencode.mcp.server import McpServerStatus
     from gencode.mcp.servers import McpServers, ServerCandidate
+    from gencode.mcp.stdio import WallFactory
 
 FILES = (".mcp.json", ".gen/mcp.json")
 """The files of a trusted project that define servers."""
@@ -25,6 +26,16 @@ SCREEN_WAIT = 2.0
 
 ServerState = Literal["off", "unapproved", "starting", "ready", "down", "failed"]
 """`off`: not started; `unapproved`: needs the user's approval; `down`: will be restarted soon."""
+
+STATE_CLAUSES: dict[str, str] = {
+    "off": "is not started",
+    "unapproved": "is not approved",
+    "starting": "is still starting",
+    "ready": "is ready",
+    "down": "does not work and will be restarted",
+    "failed": "does not work",
+}
+"""What a sentence says about a server in each state."""
 
 Tables = Sequence[tuple[str, dict[str, Any], bool]]
 """The tables of the settings: their source, their content, and whether they are the user's."""
@@ -40,7 +51,9 @@ def describe_servers(entries: Sequence[Any], files: Mapping[str, bytes], origin:
     def described(server: ServerDefinition) -> str:
         env = [f"{name}={shlex.quote(value)}" for name, value in server.env.items()]
         how = server.url or " ".join((*env, shlex.join((server.command, *server.args))))
-        return f"MCP server {server.name}: {how}{f' (in {server.cwd})' if server.cwd else ''}"
+        more = [*(["network"] if server.network else []), *(f"writes {folder}" for folder in server.write)]
+        notes = [*([f"in {server.cwd}"] if server.cwd else []), *more]
+        return " ".join([f"MCP server {server.name}:", how, *([f"({', '.join(notes)})"] if notes else [])])
 
     several = [
         servers_of_agent(entries, origin)[1],
@@ -95,7 +108,8 @@ def server_commands(tables: Tables, files: Mapping[str, bytes], entries: Sequenc
 class SessionServers:
     """The MCP servers that settings, a project and agents define; loaded when there are any.
 
-    `answered` are the approvals of this session, `rules` those that apply in all of it.
+    `answered` are the approvals of this session, `rules` those that apply in all of it, `walls` what encloses
+    servers.
     """
 
     def __init__(
@@ -106,7 +120,9 @@ class SessionServers:
         files: Mapping[str, bytes],
         answered: set[Approval],
         rules: Sequence[Rule] = (),
+        walls: "WallFactory | None" = None,
     ) -> None:
+        self._walls = walls
         self._home = home
         self._cwd = cwd
         self._tables = tables
@@ -192,11 +208,17 @@ class SessionServers:
         if self._servers is None:
             from gencode.mcp.definition import all_definitions
             from gencode.mcp.servers import McpServers
+            from gencode.mcp.stdio import no_wall
 
             found = all_definitions(self._tables, self._files)
             self._problems = tuple(found.problems)
             self._servers = McpServers(
-                self._home, self._cwd, found.definitions, answered=self._answered, rules=self._rules
+                self._home,
+                self._cwd,
+                found.definitions,
+                answered=self._answered,
+                rules=self._rules,
+                walls=self._walls or no_wall,
             )
             self._servers.start()
         return self._servers

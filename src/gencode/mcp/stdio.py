@@ -8,10 +8,10 @@ import asyncio
 import os
 import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 from gencode.core.errors import ToolError, UserMistake
 from gencode.mcp.definition import ServerDefinition
@@ -30,6 +30,12 @@ from gencode.sandbox.processes.command_runner import CommandRunner
 from gencode.sandbox.processes.environment import INSIDE_MARK, EnvironmentFilter
 from gencode.sandbox.processes.running_command import RunningCommand
 
+if TYPE_CHECKING:
+    from gencode.sandbox.shells import ServerWall
+
+WallFactory = Callable[[ServerDefinition], Awaitable["ServerWall | None"]]
+"""Makes what encloses a server that starts; None: it runs outside. ToolError: it must not start."""
+
 BASE = ("HOME", "LANG", "LANGUAGE", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ", "USER")
 """What every server gets of our environment, with `LC_*`; its definition must name all else."""
 
@@ -42,6 +48,11 @@ _EXIT_SECONDS = 0.3
 _LAST_OUTPUT_SECONDS = 1.0
 _LONGEST_OUTPUT = 500
 _MOST_LAST_LINES = 5
+
+
+async def no_wall(definition: ServerDefinition) -> "ServerWall | None":
+    """No server is enclosed."""
+    return None
 
 
 def environment(definition: ServerDefinition, environ: Mapping[str, str]) -> dict[str, str]:
@@ -64,9 +75,16 @@ class StdioTransport:
     """MCP over the standard input and output of a program, started in `cwd`."""
 
     def __init__(
-        self, definition: ServerDefinition, commands: CommandRunner, cwd: Path, environ: Mapping[str, str]
+        self,
+        definition: ServerDefinition,
+        commands: CommandRunner,
+        cwd: Path,
+        environ: Mapping[str, str],
+        walls: WallFactory = no_wall,
     ) -> None:
         self.version = ""
+        self._walls = walls
+        self._wall: ServerWall | None = None
         self._definition = definition
         self._commands = commands
         self._cwd = cwd
@@ -85,8 +103,13 @@ class StdioTransport:
         self._listener = listener
         loop = asyncio.get_running_loop()
         try:
+            words = (self._program(), *self._definition.args)
+            self._wall = await self._walls(self._definition)
+            if self._wall is not None:
+                words = await asyncio.to_thread(self._wall.enclose, words)
             pipes = self._pipes = _Pipes()
-            words = (_SHELL, "-c", _WIRED, "sh", *pipes.names, self._program(), *self._definition.args)
+            # The pipes are opened outside of the wall.
+            words = (_SHELL, "-c", _WIRED, "sh", *pipes.names, *words)
             command = Command(words, self._cwd, environ=self._environ)
             self._running = await self._commands.start(command)
             stream = asyncio.StreamReader()
@@ -135,6 +158,8 @@ class StdioTransport:
             self._incoming.close()
         if self._pipes is not None:
             self._pipes.close()
+        if self._wall is not None:
+            self._wall.release()
 
     def _program(self) -> str:
         """The path of the program. Relative folders of PATH are ignored: a repository could contain them."""

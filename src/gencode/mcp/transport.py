@@ -17,7 +17,6 @@ STATELESS_VERSION = "2026-07-28"
 HANDSHAKE_VERSIONS = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
 
 METHOD_NOT_FOUND = -32601
-UNSUPPORTED_VERSION = -32022
 
 META_VERSION = "io.modelcontextprotocol/protocolVersion"
 META_CLIENT = "io.modelcontextprotocol/clientInfo"

@@ -9,7 +9,11 @@ from gencode.offline_search.ranking import path_weight
 from gencode.offline_search.search_plan import SearchResult
 
 MODEL = "offline-search"
-FLOOR = 0.88
+# When something is found: fitted by logistic regression over the questions of the bench.
+FLOOR = 3.5
+LEAST_COVERED = 0.5
+WORD_SHARE = 0.25
+MOST_WORDS = 6
 FURTHER = 1.8
 ASIDE = 0.75
 ROOM = 1_850
@@ -23,7 +27,9 @@ CONNECT = (
     "to connect a model set ANTHROPIC_API_KEY or OPENAI_API_KEY, run a local Ollama, "
     "or pass --model PROVIDER/MODEL"
 )
-REFUSAL = f"I am only a search ({MODEL}): I cannot edit, run, plan or explain anything; {CONNECT}."
+REFUSAL = f"I am only a search ({MODEL}): I cannot edit, run or plan anything; {CONNECT}."
+UNSEARCHABLE = f"no confident match: no file says this, so a search ({MODEL}) cannot find it; {CONNECT}."
+READ_THESE = "I cannot explain anything. These are the places to read."
 ABLE = (
     f"I am only a search ({MODEL}): ask where or how something is done in this code, "
     f"`read PATH` or `list the python files in DIR`; {CONNECT}."
@@ -36,8 +42,12 @@ def closing(words: str) -> str:
     return f"{_CLOSING} (model {MODEL}; words searched: {words[:300] or 'none'})."
 
 
-def confident(found: SearchResult) -> list[Passage]:
-    """The places worth naming, or none when even the best ones cover too little of the question."""
+def confident(query: SearchQuery, found: SearchResult) -> list[Passage]:
+    """The places worth naming, or none when even the best ones cover too little of the question.
+
+    The more words a question has, the fewer of them any one file holds; a name or a heading that says what
+    is looked for, which the score counts, makes up for words that are not there.
+    """
     if not found.places:
         return []
     top = found.places[:3]
@@ -45,14 +55,16 @@ def confident(found: SearchResult) -> list[Passage]:
     share = [1.0 if place.path_weight >= usual else ASIDE for place in top]
     covered = max(place.coverage * part for place, part in zip(top, share, strict=True))
     together = max(place.together * part for place, part in zip(top, share, strict=True))
-    if covered + together < FLOOR:
+    evidence = covered + together
+    words = WORD_SHARE * min(len(query.concepts), MOST_WORDS)
+    if evidence < LEAST_COVERED or evidence + words + top[0].score < FLOOR:
         return []
     return [place for place in found.places if place.score >= top[0].score - FURTHER]
 
 
-def found_text(query: SearchQuery, found: SearchResult, trouble: str = "") -> str:
-    """The answer to one question: places, quotes, and what it is."""
-    places = confident(found)
+def found_text(query: SearchQuery, found: SearchResult, trouble: str = "", *, explains: bool = False) -> str:
+    """The answer to one question: places, quotes, and what it is. `explains`: reasons were asked for."""
+    places = confident(query, found)
     if not places:
         return _nothing(query, found, trouble)
     heads = [_head(place) for place in places]
@@ -64,7 +76,7 @@ def found_text(query: SearchQuery, found: SearchResult, trouble: str = "") -> st
         if quote and len(quote) + 2 <= room:
             quotes.append(quote)
             room -= len(quote) + 2
-    return "\n\n".join(["\n".join(heads), *quotes, last])
+    return "\n\n".join(["\n".join(heads), *quotes, *([READ_THESE] if explains else []), last])
 
 
 def _head(place: Passage) -> str:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from gencode.offline_search.code_blocks import (
     DEFINITION_PATTERN,
+    LONGEST_LINE,
     CodeBlock,
     CodeLine,
     is_comment,
@@ -197,7 +198,7 @@ def _score(
     by_line: list[tuple[float, int]] = []
     together = 0.0
     for line in block.lines:
-        found = hits.of(line.text)
+        found = hits.of(line.text) if len(line.text) < LONGEST_LINE else {}
         if not found:
             continue
         factor = 0.3 if _IMPORT.match(line.text) else 1.0

@@ -8,6 +8,8 @@ import re
 from dataclasses import dataclass, field
 
 WINDOW = 60
+LONGEST_LINE = 500
+"""Longer lines are cut there; what stands in them was not written by hand and is no evidence."""
 
 # For ripgrep: lines that may define something. What they define is decided here, not there.
 DEFINITION_PATTERN = "|".join(
@@ -30,9 +32,9 @@ _LETTERS = "[A-Za-z0-9_]"
 _DEFINES = "def|class|fn|func|function|struct|interface|trait|enum|type|module|impl|const|fun"
 
 
-def naming_pattern(stemmed: str) -> str:
-    """For ripgrep: definitions whose name holds two of the stems (given as alternatives)."""
-    inside = f"(?:{stemmed}){_LETTERS}*?(?:{stemmed})"
+def naming_pattern(stemmed: str, *, several: bool = True) -> str:
+    """For ripgrep: definitions whose name holds two of the stems (given as alternatives), or one."""
+    inside = f"(?:{stemmed}){_LETTERS}*?(?:{stemmed})" if several else f"{_LETTERS}*(?:{stemmed})"
     keyword = rf"\b(?:{_DEFINES}) +(?:\([^)]*\) +)?{_LETTERS}*{inside}"
     bare = rf"^ *(?:[A-Za-z0-9_<>,.?&*@\[\]]+ +){{0,6}}[A-Za-z0-9_:.$~]*{inside}{_LETTERS}* ?\([^;]*$"
     return f"{keyword}|{bare}"
@@ -43,15 +45,21 @@ _MODIFIERS = (
     r"abstract|async|unsafe|const|extern|sealed|partial|open|data|inline|virtual|override|template<[^>]*>|"
     r'"C"|suspend|readonly|strictfp|typedef)\s+)*'
 )
+# What may follow a name that is defined: prose goes on with a word (`a class will`, `the type of it`).
+_CODE_FOLLOWS = (
+    r"(?=\s*(?:[({<\[:=;,|]|->|$|#|//|(?:extends|implements|inherits|with|where|permits|struct|interface|func"
+    r"|map|chan|for|final|is|as|begin|on)\b))"
+)
 _KEYWORD = re.compile(
     _MODIFIERS + r"(?:def|interface|trait|fn|func|function\*?|fun|module|namespace|protocol|extension|record|"
-    r"object|macro_rules!|sub|type)\s+(?:\([^)]*\)\s*)?([A-Za-z_$][\w$?!]*)"
+    r"object|macro_rules!|sub|type)\s+(?:\([^)]*\)\s*)?([A-Za-z_$][\w$?!]*+)" + _CODE_FOLLOWS
 )
+_ALIAS = re.compile(r"^type\s+(\w+)\s+[\w.*\[\]]+\s*$")
 # In C, `struct name *variable;` uses a shape and does not define it.
 _SHAPE = re.compile(
     _MODIFIERS
     + r"(?:class|struct|enum(?:\s+class)?|union|mod)\s+(?:[A-Z_]+\s+)?([A-Za-z_$][\w$]*)\b(?!.*;\s*$)"
-    r"(?=\s*(?:[{<:(\[]|$|\w))(?!\s*\w+\s*[\[=;,)(])"
+    + _CODE_FOLLOWS
 )
 _IMPL = re.compile(r"^\s*(?:unsafe\s+)?impl\b(?:<[^>]*>)?\s+(?:[\w:<>, ']+\s+for\s+)?([A-Za-z_]\w*)")
 _ASSIGNED = re.compile(
@@ -69,6 +77,8 @@ if for while switch catch return else do try with case match loop elif except fi
 and or not in await yield typeof using lock synchronized unless until foreach print assert
 """
 _BEGIN_STATEMENTS = frozenset(_STATEMENTS.split())
+_PROSE = "of to the that this these those is are was will would which whose when in on by a an"
+_PROSE_WORDS = frozenset(_PROSE.split())
 _NOT_NAMES = _BEGIN_STATEMENTS | {"pub", "Some", "None", "Ok", "Err", "vec", "super"}
 _COMMENT = re.compile(r"^\s*(?:\*|//|/\*|#(?!\s*(?:define|include|if|else|endif|pragma))|--|;;|\"\"\"|@|#\[)")
 
@@ -105,11 +115,15 @@ def symbol_of(text: str, prose: bool = False) -> str:
     if prose:
         heading = _HEADING.match(text)
         return heading.group(1).strip() if heading else ""
-    for pattern in (_KEYWORD, _SHAPE, _IMPL, _ASSIGNED, _MACRO, _METHOD, _C_FUNCTION):
+    for pattern in (_KEYWORD, _ALIAS, _SHAPE, _IMPL, _ASSIGNED, _MACRO, _METHOD, _C_FUNCTION):
         match = pattern.match(text)
-        if match and match.group(1) not in _NOT_NAMES and not _is_statement(text):
+        if match and _is_name(match.group(1)) and not _is_statement(text):
             return match.group(1)
     return ""
+
+
+def _is_name(word: str) -> bool:
+    return word not in _NOT_NAMES and word not in _PROSE_WORDS
 
 
 def _is_statement(text: str) -> bool:

@@ -302,6 +302,7 @@ had has have having he her here him his how i if in into is it its itself just l
 not of on one only or other our out over own please same she should so some such than that the their them
 then there these they this those through to too under until up upon very via was we were what whatever when
 where whether which while who whom whose why will with within without would you your yours
+dont doesnt didnt isnt arent wasnt werent wont cant couldnt wouldnt shouldnt havent hasnt hadnt
 also may might must shall look looks looked responsible
 tell find show give want know look locate identify explain describe
 code codebase file files repository repo project piece place places line lines

@@ -1,4 +1,4 @@
-"""Detects the intent of a text by rules: a search, reading or listing files, a greeting, or work to refuse.
+"""Detects the intent of a text by rules: a search, a definition, a list, a file, a greeting, work to refuse.
 
 Everything that is not clearly one of these is a search: patterns over whole sentences break as soon as
 somebody words a question differently.
@@ -17,9 +17,8 @@ _POLITE = (
 _LEAD = re.compile(rf"^(?:[\s,.!]*{_POLITE}\b)*[\s,.!:]*", re.IGNORECASE)
 _ALWAYS_WORK = (
     "fix|edit|write|add|implement|refactor|rename|delete|remove|create|modify|replace|install|deploy|rewrite|"
-    "improve|optimi[sz]e|summari[sz]e|explain|describe|translate|convert|execute|insert|append|patch|upgrade|"
-    "simplify|clean up|set up|generate|teach|compare|evaluate|analy[sz]e|migrate|invent|solve|"
-    "compute|calculate"
+    "improve|optimi[sz]e|translate|convert|execute|insert|append|patch|upgrade|"
+    "simplify|clean up|set up|generate|migrate|invent|solve|compute|calculate"
 )
 _MAYBE_WORK = (
     "run|build|test|change|update|make|move|format|debug|commit|push|review|plan|design|document|bump|do|start|"
@@ -35,12 +34,39 @@ _THEN_WORK = re.compile(
     r"modify|replace|patch)\s+(?:it|them|the|that|this|these|those|all|every|any)\b",
     re.IGNORECASE,
 )
-_WHY = re.compile(
-    r"^(?:why|how come|for what reason|what(?:'s| is) the (?:reason|rationale|purpose|point))\b",
+_EXPLAIN = re.compile(
+    r"^(?:why|how come|for what reason|what(?:'s| is) the (?:reason|rationale|purpose|point)|explain|"
+    r"describe|summari[sz]e|teach|compare|evaluate|analy[sz]e)\b",
+    re.IGNORECASE,
+)
+_NOT_IN_FILES = re.compile(
+    r"^(?:what|which|who|when)\b.*\b(?:chang|commit|wrote|author|modif|touch|edit|add)\w*\b.*"
+    r"\b(?:last|latest|recent|recently|yesterday|today|week|month|newest)\b"
+    r"|^who (?:wrote|changed|added|committed)\b"
+    r"|\b(?:no|without|missing|lacks?|lacking|need|needs) (?:any )?(?:unit )?tests?\b"
+    r"|\b(?:untested|not tested)\b",
+    re.IGNORECASE,
+)
+"""Questions about history and about what is absent: no file has the answer."""
+_KIND = r"(?:class|function|method|struct|interface|trait|enum|type|macro)"
+_NAME = r"[`'\"]?(?P<{}>[A-Za-z_]\w*(?:(?:\.|::)[A-Za-z_]\w*)*)(?:\(\))?[`'\"]?"
+_DEFINITION = re.compile(
+    r"^(?:show|find|open|print|display|give|see|look at|locate|where(?:'s| is)|what(?:'s| is| does))?"
+    r"(?:\s*\b(?:me|us|the|a|an|code|source|body|definition|declaration|implementation|of|for))*\s*"
+    rf"(?:\b{_KIND}\s+{_NAME.format('behind')}|\b{_NAME.format('before')}\s+{_KIND})"
+    r"(?:\s+(?:defined|declared|implemented|located|is|do|please))*[\s.?!]*$",
+    re.IGNORECASE,
+)
+_COLLECT = re.compile(
+    r"^(?:list|enumerate|name|(?:show|give|tell)(?: me| us)?|what are|which are)\s+"
+    r"(?:(?P<all>all|every|each)(?: of)?(?: the)?|(?:the|our|its))\s+"
+    r"(?P<words>(?!.*\b(?:where|which|that|who|how|when|of|for|to|with|by)\b)[\w' -]+?)"
+    r"(?: (?:that )?(?:there are|exist|we have|you have|are there|in (?:here|this \w+|the \w+)))?[\s.?!]*$",
     re.IGNORECASE,
 )
 _GREETING = re.compile(
-    r"^(?:hi|hello|hey|hallo|hola|yo|good (?:morning|evening|day)|thanks?(?: you)?|thx|ok(?:ay)?|bye|help|"
+    r"^(?:hi|hello|hey|hallo|hola|yo|good (?:morning|evening|day)|thanks?(?: you)?|thx|ok(?:ay)?|bye|"
+    r"(?:(?:hi|hello|hey)\W+)?(?:there\W+)?(?:(?:can|could) you )?help(?: me)?|"
     r"test|ping|who are you|what (?:can|do) you do|what are you)?"
     r"[\s!.?,]*(?:there|you|all|gen|gencode)?[\s!.?,]*$",
     re.IGNORECASE,
@@ -119,10 +145,40 @@ class GreetingIntent:
 
 @dataclass(frozen=True, slots=True)
 class SearchIntent:
-    """A question to be searched."""
+    """A question to be searched. `explains`: it asks for reasons or for a summary, which a search has not."""
+
+    explains: bool = False
 
 
-Intent = ReadIntent | ListIntent | RefusalIntent | GreetingIntent | SearchIntent
+@dataclass(frozen=True, slots=True)
+class DefinitionIntent:
+    """Show what a name stands for."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class CollectIntent:
+    """List everything of a kind: all management commands."""
+
+    words: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class UnsearchableIntent:
+    """A question whose answer stands in no file."""
+
+
+Intent = (
+    ReadIntent
+    | ListIntent
+    | DefinitionIntent
+    | CollectIntent
+    | RefusalIntent
+    | GreetingIntent
+    | UnsearchableIntent
+    | SearchIntent
+)
 
 
 def intent_of(text: str) -> Intent:
@@ -133,13 +189,29 @@ def intent_of(text: str) -> Intent:
     lead = _LEAD.match(text[:200])
     body = text[lead.end() :].strip() if lead else text
     first = body.split("\n", 1)[0][:400]
-    if _WHY.match(first) or _WORK.match(first) or _THEN_WORK.search(text[:2000]):
+    if _WORK.match(first) or _THEN_WORK.search(text[:2000]):
         return RefusalIntent()
     short = body if len(body) < 400 else ""
-    wanted = _listing(short) or _reading(short)
+    if _NOT_IN_FILES.search(short):
+        return UnsearchableIntent()
+    wanted = _listing(short) or _reading(short) or _definition(short) or _collection(short)
     if wanted:
         return wanted
-    return SearchIntent() if content(text) else GreetingIntent()
+    return SearchIntent(explains=bool(_EXPLAIN.match(first))) if content(text) else GreetingIntent()
+
+
+def _definition(text: str) -> DefinitionIntent | None:
+    match = _DEFINITION.match(text)
+    name = (match["behind"] or match["before"]) if match else ""
+    return DefinitionIntent(re.split(r"\.|::", name)[-1]) if name and content(name) else None
+
+
+def _collection(text: str) -> CollectIntent | None:
+    """A list of what a few words name; `list the steps to deploy` is a question."""
+    match = _COLLECT.match(text)
+    words = content(match["words"]) if match else []
+    most = 4 if match and match["all"] else 2
+    return CollectIntent(tuple(words)) if match and 0 < len(words) <= most else None
 
 
 def _reading(text: str) -> ReadIntent | None:

@@ -3,7 +3,8 @@
 import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, replace
 
 from gencode.offline_search.code_synonyms import (
     leading_words,
@@ -22,11 +23,13 @@ LONG_STEM = 5
 LEAD = 3
 ENOUGH = 5
 LONGEST_WORD = 60
+INITIALS = 0.7
 
 _PATHLIKE = re.compile(
     r"(?:[\w.@-]+/)+[\w@-]+\.\w{1,8}\b|\b[\w-]+\.(?:py|pyi|jsx?|tsx?|go|rs|cc?|cpp|hh?|hpp|java|rb|php|cs|kt|swift|"
     r"sh|sql|md|rst|toml|json|ya?ml|txt|html|css)\b"
 )
+_CAPITALIZED_PARTS = re.compile(r"(?:[A-Z][a-z]+){2,}")
 _TAILS = (
     "e|s|es|ed|d|ing|er|ers|or|ors|ion|ions|y|ies|ied|ying|able|al|ten|tten|is|"
     "ation|ations|ate|ates|ated|ator|ators"
@@ -106,6 +109,7 @@ def query_of(text: str) -> SearchQuery:
             concepts.append(_concept(words[place], stemmed[place], named.get(place, ()), place in rest))
         at_place[place] = index[stemmed[place]]
     pairs = _neighbours(at_place, concepts)
+    concepts = [_without_synonyms_asked_for(concept, index.keys()) for concept in concepts]
     return SearchQuery(focus, tuple(concepts), pairs, paths)
 
 
@@ -191,8 +195,21 @@ def _concept(word: str, stemmed: str, names: tuple[str, ...], in_phrase: bool) -
     if exact:
         inside = [part for part in name_parts(word) if len(part) > 2]
         kin = tuple((stem(part), 0.4) for part in inside)
+        if short := _initials(word):
+            kin = ((short, INITIALS), *kin)
     weight = WEAK if weak else 2.0 if exact else 1.0
     return Concept(word, stemmed.lower(), weight, () if weak else kin[:MOST_SYNONYMS], exact)
+
+
+def _without_synonyms_asked_for(concept: Concept, asked: AbstractSet[str]) -> Concept:
+    """A word of the question stands for itself: where it is found, no other word of it is found too."""
+    kin = tuple((stemmed, weight) for stemmed, weight in concept.kin if stemmed not in asked)
+    return replace(concept, kin=kin)
+
+
+def _initials(word: str) -> str:
+    """The usual abbreviation of a name in capitalized parts: gh of GitHub, js of JavaScript."""
+    return "".join(filter(str.isupper, word)).lower() if _CAPITALIZED_PARTS.fullmatch(word) else ""
 
 
 def _neighbours(at_place: dict[int, int], concepts: list[Concept]) -> tuple[tuple[int, int], ...]:

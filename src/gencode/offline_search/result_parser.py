@@ -3,14 +3,13 @@
 import re
 from dataclasses import dataclass
 
-from gencode.offline_search.code_blocks import CodeLine
+from gencode.offline_search.code_blocks import LONGEST_LINE, CodeLine
 
 _MORE = re.compile(r"^\[… ?(?:([\d,]+) )?more; go on with offset=(\d+)\]$", re.MULTILINE)
 _NOTE = re.compile(r"^\[.*\]$")
 _COUNT = re.compile(r"^(.+):(\d+)$")
 _READ_LINE = re.compile(r"^ *(\d+)\t(.*)$")
-_ANYWHERE = re.compile(r"^(.+?):(\d+):(.*)$")
-LONGEST_LINE = 500
+_MATCH = re.compile(r"^(\d+):(.*)$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,27 +46,20 @@ def read_paths(text: str) -> tuple[list[str], int]:
 
 
 def read_matches(text: str, path: str) -> list[CodeLine]:
-    """The result of Grep with output_mode content in one file: `path:line:text`, or `line:text`."""
-    lines: list[CodeLine] = []
-    prefix = f"{path}:"
-    for raw in text.splitlines():
-        if _NOTE.match(raw):
-            continue
-        line = raw.removeprefix("./").removeprefix(prefix)
-        number, colon, said = line.partition(":")
-        if colon and number.isdecimal():
-            lines.append(CodeLine(int(number), said[:LONGEST_LINE]))
-    return lines
+    """The matches of one file in the result of Grep with output_mode content."""
+    return [line for name, line in read_anywhere(text) if name == clean_path(path)]
 
 
 def read_anywhere(text: str) -> list[tuple[str, CodeLine]]:
-    """The result of Grep with output_mode content in many files: `path:line:text`."""
-    found = (_ANYWHERE.match(raw) for raw in text.splitlines() if not _NOTE.match(raw))
-    return [
-        (clean_path(match.group(1)), CodeLine(int(match.group(2)), match.group(3)[:LONGEST_LINE]))
-        for match in found
-        if match
-    ]
+    """The result of Grep with output_mode content: each path, and below it `line:text`."""
+    found: list[tuple[str, CodeLine]] = []
+    path = ""
+    for raw in text.splitlines():
+        if match := _MATCH.match(raw):
+            found.append((path, CodeLine(int(match.group(1)), match.group(2)[:LONGEST_LINE])))
+        elif raw and not _NOTE.match(raw):
+            path = clean_path(raw)
+    return found
 
 
 def read_lines(text: str) -> list[CodeLine]:

@@ -7,7 +7,8 @@ import re
 from functools import lru_cache
 
 _PART = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+[a-z]?|[^\W\d_a-zA-Z]+")
-_WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)?|[A-Za-z_]\w*")
+_WORD = re.compile(r"[A-Za-z]\w*_\w+|[^\W_]+(?:['’][^\W_]+)?|[A-Za-z_]\w*")
+_NEGATION = re.compile(r"n['’]t$", re.IGNORECASE)
 _SHORT = re.compile(r"[^aeiou][aeiou][^aeiouwxy]")
 _SILENT = frozenset(("e", "es", "ed", "er", "ers", "ing", "ings"))
 _VOWEL = frozenset("aeiouy")
@@ -162,8 +163,8 @@ def name_parts(text: str) -> list[str]:
 
 
 def question_words(text: str) -> list[str]:
-    """The words of a sentence as they stand, with apostrophe endings cut off."""
-    return [re.split(r"['’]", word)[0] for word in _WORD.findall(text)]
+    """The words of a sentence as they stand, without apostrophe endings, and without `don't` and its like."""
+    return [re.split(r"['’]", word)[0] for word in _WORD.findall(text) if not _NEGATION.search(word)]
 
 
 @lru_cache(maxsize=20_000)

@@ -1,4 +1,4 @@
-"""The folders from which agents and skills are read, of a project and of the user, by dialect.
+"""The folders of agents, skills and slash commands, of a project and of the user, by dialect.
 
 Everybody who reads them, watches them or keeps others from writing them takes the places from here.
 """
@@ -84,8 +84,29 @@ USER_CONFIGS = (".config/opencode/opencode.json", ".config/opencode/opencode.jso
 SKILL_FOLDERS = (".gen/skills", ".claude/skills", ".agents/skills")
 """Where skills are, below a project and below the user's home. The user's `.gen` may be elsewhere."""
 
+COMMAND_FOLDERS = (
+    ".gen/commands",
+    ".claude/commands",
+    ".opencode/command",
+    ".opencode/commands",
+    ".gemini/commands",
+    ".codex/prompts",
+)
+"""Where a project has slash commands, a file for each."""
+USER_COMMAND_FOLDERS = (
+    ".gen/commands",
+    ".claude/commands",
+    ".config/opencode/command",
+    ".config/opencode/commands",
+    ".gemini/commands",
+    ".codex/prompts",
+)
+"""The same below the user's home, in the same order. The user's `.gen` may be elsewhere."""
+
 USER_PLACES: tuple[str, ...] = tuple(
-    dict.fromkeys((*(folder for _, folder in USER_FOLDERS), *USER_CONFIGS, *SKILL_FOLDERS))
+    dict.fromkeys(
+        (*(folder for _, folder in USER_FOLDERS), *USER_CONFIGS, *SKILL_FOLDERS, *USER_COMMAND_FOLDERS)
+    )
 )
 """Below the user's home: everything that is the user's own and needs no trust, and may start programs."""
 WORKTREES = "worktrees"
@@ -105,6 +126,8 @@ _ENDINGS = {
     "kiro": (".md", ".json"),
 }
 """How files of agents end that are not Markdown."""
+_WITH_OTHERS = ("codex", "goose-recipe", "kimi")
+"""The dialects whose files may say more together than each of them alone."""
 _WITH_BASES = tuple(f"{folder}/" for folder in AGENT_FOLDERS["kimi"])
 
 
@@ -154,6 +177,12 @@ def agent_dialect(path: str) -> str | None:
             return dialect if name.endswith(_ENDINGS.get(dialect, (".md",))) else None
         above = above.rpartition("/")[0]
     return None
+
+
+def stands_alone(path: str) -> bool:
+    """Whether a file of a project holds one agent and is part of no other one."""
+    dialect = agent_dialect(path)
+    return dialect is not None and path not in CONFIGS and dialect not in _WITH_OTHERS
 
 
 def worktrees_folder(home: Path) -> Path:

@@ -7,12 +7,14 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct
 
-from gencode.core.rules import Action, Effect, Mode, Policy, Rule
+from gencode.core.rules import Action, Effect, Mode, Policy, Rule, RuleSource
 from gencode.core.spec import Workspace, same_name
 from gencode.permissions.paths import shown
 
 Source = Literal["builtin", "plugin", "mcp"]
 AgentKind = Literal["builtin-reader", "other", ""]
+SpawnApproval = Literal["never", "session", "always"]
+"""When starting an agent needs approval: never, once in a session (but for built-in readers), every time."""
 
 FETCH_TOOLS = frozenset({"WebFetch", "http_get"})
 SPAWN_TOOLS = frozenset({"Task", "spawn", "spawn_subagent"})
@@ -42,11 +44,13 @@ class CallFacts(Struct, frozen=True, kw_only=True):
     """One call and everything around it that its decision depends on.
 
     `answerable`: a person can be asked. `background`: nobody took on the questions of this agent, whatever
-    `answerable` says. `named`: tools that the agent's own file names. `own`: the target of TaskOutput,
-    TaskStop, SendMessage or KillShell belongs to the caller; `kin`: it is the caller's parent or sibling.
+    `answerable` says. `named`: tools that the agent's own file names; `of_project`: it came with a folder.
+    `own`: the target of TaskOutput, TaskStop, SendMessage or KillShell belongs to the caller; `kin`: it is
+    the caller's parent or sibling.
     `already`: what a person approved for the rest of this session. `grant`: the wider mode a person
     gave the last policy of the chain. `caller`: the task that makes the call. `widens`: the mode of the agent
-    that would be sent, where it is wider than the caller's and only a person can give it.
+    that would be sent, where it is wider than the caller's and only a person can give it. `spawn_approval`:
+    what the setting of that name says. `web_read_hosts`: hosts that agents in plan mode may read from.
     """
 
     tool: str
@@ -58,6 +62,7 @@ class CallFacts(Struct, frozen=True, kw_only=True):
     background: bool = False
     answerable: bool = True
     named: frozenset[str] = frozenset()
+    of_project: bool = False
     agent_kind: AgentKind = ""
     own: bool = False
     kin: bool = False
@@ -65,6 +70,8 @@ class CallFacts(Struct, frozen=True, kw_only=True):
     grant: Mode | None = None
     caller: str = ""
     widens: Mode | None = None
+    spawn_approval: SpawnApproval = "session"
+    web_read_hosts: tuple[str, ...] = ()
 
 
 def is_mcp(call: CallFacts) -> bool:
@@ -96,6 +103,11 @@ def host_of(arguments: dict[str, Any]) -> str:
     return (host or "").removesuffix(".")
 
 
+def reads_from(call: CallFacts, host: str) -> bool:
+    """Whether the settings let agents that only read fetch from this host."""
+    return bool(host) and any(_fits(pattern, host, strict=False) for pattern in call.web_read_hosts)
+
+
 def approval_for(call: CallFacts) -> Approval | None:
     """What an approval stands for in the rest of the session; None when it is for this one call only."""
     if is_mcp(call):
@@ -109,6 +121,8 @@ def approval_for(call: CallFacts) -> Approval | None:
         agent = agent_of(call.tool, call.input)
         if call.widens is not None:
             return grant_approval(call.caller, agent, call.widens)
+        if call.spawn_approval == "always":
+            return None
         return Approval("agent", key) if (key := agent_key(agent)) else None
     return Approval("tool", call.tool) if call.tool in REACH_TOOLS else None
 
@@ -120,11 +134,19 @@ def grant_approval(caller: str, agent: str, mode: Mode) -> Approval:
 
 def wider_words(call: CallFacts) -> str:
     """What an agent with a wider mode may do once the user approves; empty when its mode is not wider."""
-    if call.widens is None:
-        return ""
-    then = _MAY_THEN.get(call.widens, "do more than its parent")
-    agent = shown(agent_of(call.tool, call.input))
-    return f"the agent {agent} works in the wider mode {call.widens}: if approved, it may {then}"
+    return "" if call.widens is None else wider_mode_words(agent_of(call.tool, call.input), call.widens)
+
+
+def wider_mode_words(agent: str, mode: Mode) -> str:
+    """What an agent may do once the user approves this mode for it."""
+    then = _MAY_THEN.get(mode, "do more than its parent")
+    return f"the agent {shown(agent)} works in the wider mode {mode}: if approved, it may {then}"
+
+
+def names_agent(rule: Rule, agent: str) -> bool:
+    """Whether whoever started this run allows this very agent to be started, and with it its wider mode."""
+    by_person = rule.action is Action.ALLOW and rule.origin.source is RuleSource.FLAG
+    return by_person and rule.tool in SPAWN_TOOLS and agent_key(rule.pattern) == agent_key(agent)
 
 
 def rule_for(call: CallFacts, policy: Policy, action: Action) -> Rule | None:

@@ -9,9 +9,9 @@ from collections.abc import Iterator, Sequence
 from typing import overload
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from gencode.core.rules import Action, Mode, Policy, Rule, child_policy, merge
+from gencode.core.structs import replace
 from gencode.permissions.decision import granted
 
 _WIDTHS = (Mode.PLAN, Mode.UNATTENDED, Mode.DEFAULT, Mode.ACCEPT_EDITS, Mode.DONT_ASK)

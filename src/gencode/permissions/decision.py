@@ -8,11 +8,10 @@ also denied by every policy when the text of its URL already is; its addresses a
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from msgspec.structs import replace
-
 from gencode.core.errors import UnknownName
 from gencode.core.rules import Action, DecidedBy, Decision, Mode, Policy, Remedy, strictest
 from gencode.core.spec import same_name
+from gencode.core.structs import replace
 from gencode.permissions.calls import FETCH_TOOLS, CallFacts
 from gencode.permissions.paths import (
     PATH_TOOLS,
@@ -58,6 +57,8 @@ def _nobody(call: CallFacts, chain: Sequence[Policy]) -> bool:
 def decide_each(call: CallFacts, chain: Sequence[Policy]) -> list[Decision]:
     """The decision of every policy of the chain on its own, before it matters whether anybody can approve."""
     call = _canonical(call)
+    if call.web_read_hosts and chain[-1].mode is not Mode.PLAN:
+        call = replace(call, web_read_hosts=())
     nobody = call.background or not call.answerable
     paths = paths_of(call) if call.tool in PATH_TOOLS else ()
     last = len(chain) - 1

@@ -85,7 +85,7 @@ def lifting(decision: Decision) -> str:
         case Remedy.NO_RULE_FOR_PATH_BUT_ACCEPT_EDITS:
             return f"--permission-mode acceptEdits, or {_NO_RULE_FOR_PATH}"
         case Remedy.NO_RULE_FOR_WORDS:
-            return "no rule allows this, because none can name these words exactly"
+            return "no rule names exactly these words; approve it when you are asked"
         case Remedy.REMOVE_RULE:
             return f"only removing the rule allows this: {decision.removes}"
         case Remedy.OTHER_MODE:

@@ -11,10 +11,9 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-from msgspec.structs import replace
-
 from gencode.core.rules import Action, Policy, Rule, merge
 from gencode.core.spec import same_name
+from gencode.core.structs import replace
 from gencode.permissions.patterns import Places
 
 _MOST_LINKS = 40

@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from gencode.core.rules import Action, Decision, Mode, Policy, Remedy, Rule, needs_removal, stricter
 from gencode.core.spec import Workspace, same_name
+from gencode.core.structs import replace
 from gencode.permissions.agent_folders import WORKTREES, users_places
 from gencode.permissions.links import as_links_lead, follow
 from gencode.permissions.patterns import PathPattern, Places, RulePattern, is_exact, rule_pattern
@@ -237,7 +237,7 @@ def _decide(tool: str, path: Resolved, policy: Policy, places: Places, rules: _P
     if rule := _match(rules.deny, names):  # step 6
         return verdict.ruled(Action.DENY, rule)
     if writing and policy.mode is Mode.PLAN:
-        return verdict.of(Action.DENY, "plan mode only reads", remedy=Remedy.OTHER_MODE)
+        return verdict.of(Action.DENY, "only reading is allowed in this mode", remedy=Remedy.OTHER_MODE)
     if rule := _match(rules.ask, names):  # step 7
         return verdict.ruled(Action.ASK, rule)
     if policy.mode is Mode.DONT_ASK:

@@ -8,7 +8,7 @@ reads it.
 import errno
 import os
 import stat
-from collections.abc import Generator, Sequence
+from collections.abc import Collection, Generator, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
@@ -16,8 +16,10 @@ from pathlib import Path
 from msgspec import Struct
 
 from gencode.core.errors import UserMistake
+from gencode.core.structs import replace
 from gencode.permissions.agent_folders import (
     AGENT_FOLDERS,
+    COMMAND_FOLDERS,
     CONFIGS,
     NAMED,
     ONE_NAME,
@@ -45,7 +47,9 @@ SERVERS = (".mcp.json", ".gen/mcp.json")
 """Where a project names MCP servers."""
 _SKILL = "SKILL.md"
 _ROLES = tuple(f"{folder}/" for folder in AGENT_FOLDERS["codex"])
-_TREES = (*TREES, *SKILL_FOLDERS)
+_TREES = (*TREES, *SKILL_FOLDERS, *COMMAND_FOLDERS)
+_COMMAND_TREES = tuple(f"{folder}/" for folder in COMMAND_FOLDERS)
+COMMAND_ENDINGS = (".md", ".toml")
 _BEGINNINGS = ("hooks", "mcp")
 """What names in `.gen` begin with that hold programs to be started."""
 
@@ -69,6 +73,17 @@ class ProjectFiles(Struct, frozen=True):
     def anything(self) -> bool:
         """Whether there is something to be trusted or not."""
         return bool(self.files or self.problems)
+
+    def only(self, paths: Collection[str]) -> "ProjectFiles":
+        """Just these files."""
+        return ProjectFiles(
+            {path: each for path, each in self.files.items() if path in paths},
+            {path: each for path, each in self.texts.items() if path in paths},
+        )
+
+    def without(self, paths: Collection[str]) -> "ProjectFiles":
+        """All but these files."""
+        return replace(self.only(self.files.keys() - set(paths)), problems=self.problems)
 
 
 class _NotReadable(Exception):
@@ -250,9 +265,15 @@ def is_skill(path: str) -> bool:
     return path.endswith(f"/{_SKILL}") and path.startswith(_SKILL_TREES)
 
 
+def is_command(path: str) -> bool:
+    """Whether a file of a project is a slash command."""
+    return path.endswith(COMMAND_ENDINGS) and path.startswith(_COMMAND_TREES)
+
+
 def _is_used(path: str) -> bool:
     """Whether this version reads the file once the folder is trusted."""
-    return path in (SETTINGS, *SERVERS) or is_skill(path) or agent_dialect(path) is not None or is_base(path)
+    ours = path in (SETTINGS, *SERVERS) or is_skill(path) or is_command(path)
+    return ours or agent_dialect(path) is not None or is_base(path)
 
 
 def _is_unicode(path: str) -> bool:

@@ -1,4 +1,4 @@
-"""The allow rules that a person approved with "always", in a file beside the user's settings.
+"""The allow rules that a person approved with "always", and the lock and writer of such private files.
 
 The file is written by the program only, so that nothing the person wrote by hand is ever touched; it is
 a part of the user's settings.
@@ -7,6 +7,7 @@ a part of the user's settings.
 import fcntl
 import json
 import os
+import secrets
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -21,14 +22,26 @@ def save_rule(home: Path, rules: Mapping[str, list[str]], rule: str) -> None:
     """Add an allow rule to those that are there; whole or not at all, also beside another process."""
     kept = list(dict.fromkeys((*rules.get("allow", ()), rule)))
     lines = "".join(f"  {json.dumps(each, ensure_ascii=False)},\n" for each in kept)
-    temporary = home / f".{FILE}.{os.getpid()}"
     try:
-        temporary.write_text(f"{_HEAD}allow = [\n{lines}]\n", "utf-8")
-        temporary.replace(home / FILE)
+        write_private_file(home / FILE, f"{_HEAD}allow = [\n{lines}]\n".encode())
     except OSError as error:
+        raise UserMistake(f"The rule could not be saved in {home / FILE}: {error.strerror}.") from None
+
+
+def write_private_file(path: Path, content: bytes) -> None:
+    """Write a file as a whole or not at all, for its owner only."""
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+    try:
+        handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(handle)
+        temporary.replace(path)
+    except OSError:
         with suppress(OSError):
             temporary.unlink()
-        raise UserMistake(f"The rule could not be saved in {home / FILE}: {error.strerror}.") from None
+        raise
 
 
 class FileLock:

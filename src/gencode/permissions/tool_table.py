@@ -1,7 +1,5 @@
 """Decides about tools that take neither a path nor a command, by mode."""
 
-from msgspec.structs import replace
-
 from gencode.core.rules import (
     ALLOW,
     ASK,
@@ -15,6 +13,7 @@ from gencode.core.rules import (
     needs_removal,
     stricter,
 )
+from gencode.core.structs import replace
 from gencode.permissions.calls import (
     FETCH_TOOLS,
     REACH_TOOLS,
@@ -25,6 +24,7 @@ from gencode.permissions.calls import (
     approval_for,
     host_of,
     is_mcp,
+    reads_from,
     rule_for,
     wider_words,
 )
@@ -34,6 +34,8 @@ _FREE_TOOLS = frozenset(
     {
         "get_env",
         "TodoWrite",
+        "ToolSearch",
+        "ToolUse",
         "notify",
         "current_time",
         "sleep",
@@ -50,6 +52,8 @@ _FREE_FAMILIES = ("json_", "base64_")
 _OWN_TOOLS = frozenset({"TaskOutput", "TaskStop", "SendMessage", "KillShell"})
 _TARGETS = ("task_id", "shell_id")
 _LONGEST_ID = 40
+_EVERYWHERE = "user"
+"""The scope of notes that agents of all folders read."""
 MEMORY_TOOLS = frozenset({"memory_write", "memory_patch", "memory_append"})
 """Who plans may keep notes too."""
 NAMED_TOOLS = MEMORY_TOOLS | {"SendMessage"}
@@ -120,6 +124,8 @@ def _fetching(call: CallFacts, policy: Policy, *, own_mode: bool) -> Decision:
     if policy.mode is Mode.PLAN and own_mode:
         return _say(call, policy, ALLOW, "a subagent in plan mode may fetch what its parents allow")
     host = host_of(call.input)
+    if reads_from(call, host):
+        return _say(call, policy, ALLOW, f"the setting web_read_hosts names {shown(host)}")
     if _answered(call):
         return _say(call, policy, ALLOW, f"a person allowed {shown(host)} in this session")
     why = f"fetching from {shown(host)} needs approval once per session" if host else "the URL has no host"
@@ -127,7 +133,8 @@ def _fetching(call: CallFacts, policy: Policy, *, own_mode: bool) -> Decision:
 
 
 def _spawning(call: CallFacts, policy: Policy, *, nobody: bool) -> Decision:
-    if call.agent_kind == "builtin-reader":
+    always = call.spawn_approval == "always"
+    if call.agent_kind == "builtin-reader" and not always:
         return _say(call, policy, ALLOW, "this built-in agent only reads")
     if _answered(call):
         given = f"granted it the mode {call.widens}" if call.widens else "allowed this agent"
@@ -139,10 +146,17 @@ def _spawning(call: CallFacts, policy: Policy, *, nobody: bool) -> Decision:
     if wider := wider_words(call):
         asked = _ask(call, policy, wider, agent)
         return replace(asked, grants=call.widens)
-    return _ask(call, policy, f"starting {shown(agent)} needs approval once per session", agent)
+    if call.spawn_approval == "never":
+        return _say(call, policy, ALLOW, "the setting spawn_approval is never")
+    how_often = "every time" if always else "once per session"
+    return _ask(call, policy, f"starting {shown(agent)} needs approval {how_often}", agent)
 
 
 def _remembering(call: CallFacts, policy: Policy) -> Decision:
+    if call.of_project and call.input.get("scope") == _EVERYWHERE:
+        return _ask(
+            call, policy, "a note of yours is read in every folder, and the agent belongs to this one"
+        )
     if call.tool in call.named:
         return _say(call, policy, ALLOW, "the agent's file names it")
     return _ask(call, policy, "only an agent whose file names it may do this without approval")
@@ -176,7 +190,7 @@ def _autonomous(call: CallFacts, policy: Policy) -> Decision:
 
 
 def _planned(call: CallFacts, policy: Policy) -> Decision:
-    return _say(call, policy, DENY, "plan mode only reads", Remedy.OTHER_MODE)
+    return _say(call, policy, DENY, "only reading is allowed in this mode", Remedy.OTHER_MODE)
 
 
 def _ruled(call: CallFacts, policy: Policy, action: Action, rule: str) -> Decision:

@@ -1,12 +1,12 @@
 """Trusted folders: each by the content of its files, recorded in the user's own folder.
 
 Trust is for one folder as it was looked at. When any of its files is changed, added or removed it is gone
-until a person looks again; a folder above or below is a folder of its own.
+until a person looks again; a folder above or below is a folder of its own. Only a new file with an agent of
+its own leaves the rest as it was: that agent waits for trust alone.
 """
 
 import json
 import os
-import secrets
 import shlex
 import tomllib
 from collections.abc import Generator, Mapping
@@ -19,14 +19,17 @@ from msgspec import Struct
 
 from gencode.core.errors import UserMistake
 from gencode.core.ids import stamp
+from gencode.core.structs import replace
+from gencode.permissions.agent_folders import stands_alone
 from gencode.permissions.project_files import ProjectFiles, read_project
-from gencode.permissions.saved_rules import FileLock
+from gencode.permissions.saved_rules import FileLock, write_private_file
 from gencode.permissions.started_files import digests
 
 FILE = "trust.toml"
 _HEAD = "# Folders that are trusted, with the files they were trusted for. Written by: gen trust\n"
 
-State = Literal["nothing", "trusted", "changed", "untrusted"]
+State = Literal["nothing", "trusted", "added", "changed", "untrusted"]
+"""How a folder stands; `added`: it is trusted, but for new files with agents."""
 Kind = Literal["new", "changed", "gone"]
 
 
@@ -56,13 +59,21 @@ class FolderTrust(Struct, frozen=True):
     state: State
     brought: ProjectFiles = ProjectFiles()
     changes: tuple[TrustChange, ...] = ()
+    added: ProjectFiles = ProjectFiles()
+    """New files with agents, which are not among those `brought` and wait for trust."""
     started: dict[str, str] = {}
     """Of a folder that was trusted: the files that it starts, as they are now."""
 
     @property
     def trusted(self) -> bool:
         """Whether the settings and agents of the folder take effect."""
-        return self.state == "trusted"
+        return self.state in ("trusted", "added")
+
+    @property
+    def whole(self) -> "FolderTrust":
+        """The same with the new files among the others, for whoever reviews and trusts all of them."""
+        files, texts = {**self.brought.files, **self.added.files}, {**self.brought.texts, **self.added.texts}
+        return replace(self, brought=replace(self.brought, files=files, texts=texts), added=ProjectFiles())
 
     @property
     def way(self) -> str:
@@ -75,6 +86,8 @@ class FolderTrust(Struct, frozen=True):
     @property
     def why_not(self) -> str:
         """Why the folder's settings and agents have no effect, and what to do about it."""
+        if self.state == "added":  # said of the new files; all others apply
+            return f"it is new since its folder was trusted; review it with: {self.way}"
         if self.state == "changed":
             return f"its folder has changed since it was trusted; review it with: {self.way}"
         return f"its folder is not trusted; review and trust it with: {self.way}"
@@ -94,8 +107,12 @@ def standing(folder: Path, home: Path) -> FolderTrust:
         return FolderTrust(folder, "untrusted", brought)
     started = digests(record.started, folder)
     changes = _changes({**record.files, **_there(record.started)}, {**brought.files, **_there(started)})
-    state = "changed" if changes or brought.problems else "trusted"
-    return FolderTrust(folder, state, brought, changes, started)
+    if not changes and not brought.problems:
+        return FolderTrust(folder, "trusted", brought, started=started)
+    new = {each.path for each in changes if each.kind == "new" and stands_alone(each.path)}
+    if len(new) < len(changes) or brought.problems:
+        return FolderTrust(folder, "changed", brought, changes, started=started)
+    return FolderTrust(folder, "added", brought.without(new), changes, brought.only(new), started)
 
 
 def trust(project: FolderTrust, home: Path, started: Mapping[str, str] | None = None) -> None:
@@ -104,6 +121,7 @@ def trust(project: FolderTrust, home: Path, started: Mapping[str, str] | None = 
     `started` are the digests of the files that its hooks and servers start, as a person was shown them. As
     long as what it brings is the same, so is what that starts, so these are all that has to be kept.
     """
+    project = project.whole
     if project.brought.problems:
         raise UserMistake(f"{project.folder} cannot be trusted: {'; '.join(project.brought.problems)}.")
     key = _key(project.folder)
@@ -123,7 +141,7 @@ def trust_added(before: FolderTrust, path: str, digest: str, home: Path) -> Fold
     SHA-256 of what was written, whatever is there by now.
     """
     now = standing(before.folder, home)
-    same = now.changes == (TrustChange("new", path),) and now.brought.files.get(path) == digest
+    same = now.changes == (TrustChange("new", path),) and now.whole.brought.files.get(path) == digest
     if not (before.trusted and same) or now.brought.problems:
         return now
     trust(now, home, now.started)
@@ -188,20 +206,9 @@ def _alone(home: Path) -> Generator[None]:
 
 
 def _write(home: Path, folders: Mapping[str, TrustRecord]) -> None:
-    """Write the file as a whole or not at all, for its owner only. Whoever writes is alone."""
+    """Write the file; whoever writes has its lock."""
     text = _HEAD + "".join(_table(key, folders[key]) for key in sorted(folders))
-    temporary = home / f".{FILE}.{secrets.token_hex(8)}"
-    try:
-        handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-        with os.fdopen(handle, "wb") as file:
-            file.write(text.encode())
-            file.flush()
-            os.fsync(handle)
-        temporary.replace(home / FILE)
-    except OSError:
-        with suppress(OSError):
-            temporary.unlink()
-        raise
+    write_private_file(home / FILE, text.encode())
 
 
 def _table(folder: str, record: TrustRecord) -> str:

@@ -6,7 +6,6 @@ from typing import Any, cast
 
 import msgspec
 from msgspec import Raw, Struct
-from msgspec.structs import replace
 
 from gencode.agent.ports import Request, ToolSchema
 from gencode.core.messages import (
@@ -25,6 +24,7 @@ from gencode.core.messages import (
     pictures_in,
 )
 from gencode.core.spec import Effort
+from gencode.core.structs import replace
 from gencode.providers.endpoint import DEFAULT_TIMEOUTS, HttpTimeouts, ModelEndpoint, api_url
 from gencode.providers.model_catalog import longest_reply
 from gencode.providers.provider_errors import ModelErrors
@@ -54,7 +54,7 @@ BUDGETS = {"low": 4096, "medium": 8192, "high": 16384}
 SMALLEST_BUDGET = 1024
 """The fewest tokens that the API takes for thinking; as many are left for the answer."""
 _ADAPTS = re.compile(r"claude(?!-[123]|-instant|-(?:opus|sonnet|haiku)-4(?![-.][6-9]))")
-"""Models that decide by themselves how much to think and are told how hard; all others want a budget."""
+"""Models that decide by themselves how much to think, given an effort; all others take a token budget."""
 
 
 class _MessagesUsage(Struct):
@@ -147,7 +147,7 @@ class AnthropicProvider:
             body["temperature"] = request.temperature
         if request.system.strip():
             body["system"] = [{"type": "text", "text": request.system, "cache_control": CACHE}]
-        if request.tools:
+        if request.tools:  # no `tool_choice` if it may not call: another one would void the cached messages
             body["tools"] = Raw(self._tool_encoder.encode(request.tools))
         elif used := _names_used(request.messages):
             # The API wants every tool that the history speaks of; none of them may be called now.
@@ -180,7 +180,7 @@ class _MessagesParser:
         self._rest: list[Part] = []
 
     def take(self, raw: bytes, parts: list[Part]) -> None:
-        """Understand one event and add the parts it brings."""
+        """Parse one event and add the parts it brings."""
         event = decoded(_events, raw, self._errors)
         delta = event.delta
         if event.error is not None:
@@ -205,11 +205,11 @@ class _MessagesParser:
             self.over = True
 
     def is_whole(self) -> bool:
-        """A stream that told why the model stopped is whole, even without its last event."""
+        """Whether the reply is complete: it is once the stop reason came, even without the last event."""
         return bool(self._stop)
 
     def rest(self) -> list[Part]:
-        """Calls whose end was not told, and everything of an answer that was not streamed."""
+        """Calls whose end was not reported, and all parts of a reply that was not streamed."""
         parts = self._rest
         for index in sorted(self._blocks):
             self._close(index, parts)

@@ -1,6 +1,6 @@
-"""Paces requests across machines: a wrapper around a provider, for a shared database.
+"""Applies the rate limits of a shared database: a wrapper around a provider.
 
-It stands inside `RetryingProvider`, which looks after this process; what is refused is told to all others.
+It is used inside `RetryingProvider`, which paces this process; a refusal is passed on to all other processes.
 """
 
 from collections.abc import AsyncGenerator

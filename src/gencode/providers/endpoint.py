@@ -19,14 +19,14 @@ MOST_BYTES = 128 * 1024 * 1024
 """The longest answer that is read; a longer one is no answer."""
 MOST_ERROR_BYTES = 64 * 1024
 LAST_WAIT = 2.0
-"""How long a server may be silent when the reply is whole, before it counts tokens and ends the stream."""
+"""How long a server may be silent after a whole reply, before it reports usage and ends the stream."""
 LAST_WAITS = 10.0
 """How long all of that may take, however busy the server is."""
 _NO_HEADER = -15
 _EITHER_HEADER = 47
 """zlib's own way to say: with the header of gzip or of deflate."""
 _AS_IT_IS = "/%:@!$&'()*+,;=?~-._"
-"""What may stand in the path and query of a request as it is written in an address."""
+"""Characters that may stand unescaped in the path and query of a request."""
 
 
 _CR, _LF = b"\r\n"  # as numbers: looking for one is several times as quick as for a text of one byte
@@ -71,9 +71,9 @@ class ModelEndpoint:
         self._head = b""
 
     async def ask(self, body: bytes, thinking: str | None = None) -> "HttpResponse":
-        """Send a request and wait for the first bytes of its answer; whoever gets the answer closes it.
+        """Send a request and wait for the first bytes of its answer; the caller closes the answer.
 
-        `thinking` is the parameter of the request that asks for it, for the case that it is refused.
+        `thinking` is the parameter of the request that asks for reasoning, for the case that it is refused.
         """
         route = self._route or self._learn_route()
         pool = await _pool_of_loop()
@@ -205,7 +205,7 @@ class HttpResponse:
         self._learn_coding()
         while not self._first and (piece := await self._read()):
             self._first = piece.lstrip(b"\xef\xbb\xbf \t\r\n")
-        # No event stream starts with one of these, whatever the content type says.
+        # No event stream starts with one of these, whatever its content type.
         if self._first[:1] in (b"{", b"[", b"<"):
             pieces = [self._first]
             while piece := await self._read():
@@ -240,7 +240,7 @@ class HttpResponse:
         self._end = self._end or time.monotonic() + LAST_WAITS
 
     async def _complaint(self) -> bytes:
-        """What a refusal says; one that breaks off or cannot be read is a refusal all the same."""
+        """The text of a refusal; one that breaks off or cannot be read is a refusal all the same."""
         pieces: list[bytes] = []
         with suppress(ProviderError):
             self._learn_coding()
@@ -271,7 +271,7 @@ class HttpResponse:
         return piece
 
     def _learn_coding(self) -> None:
-        """How an answer is read that is compressed though nobody asked for it."""
+        """Set up decompression of an answer that is compressed although that was not requested."""
         if not self._connection.says(b"content-encoding"):
             return
         name = self._connection.headers["content-encoding"].strip().lower()
@@ -315,7 +315,7 @@ class HttpResponse:
 
 
 class EventSplitter:
-    """Cuts a stream of bytes, split anywhere, into the data of its server-sent events."""
+    """Splits a stream of bytes, in chunks of any size, into the data of its server-sent events."""
 
     __slots__ = ("_cut", "_data", "_tail")
 
@@ -350,7 +350,7 @@ class EventSplitter:
         return events
 
     def _with_plain_ends(self, piece: bytes) -> bytes:
-        """The bytes with one kind of line end out of the three there are; one may be cut in two."""
+        """The bytes with one kind of line end out of the three there are; one may be split between chunks."""
         if not piece:
             return piece
         if self._cut:
@@ -359,7 +359,7 @@ class EventSplitter:
         return piece.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
 
     def rest(self) -> list[bytes]:
-        """A last event whose end was left out; one that was cut in its middle is nothing."""
+        """A last event without its line end; half an event is dropped."""
         found = self.feed(b"\n\n") if self._tail or self._data else []
         return [event for event in found if event == b"[DONE]" or _is_json(event)]
 
@@ -392,7 +392,7 @@ def api_url(base_url: str, method: str) -> str:
 
 
 def _secrets_of(url: str) -> list[str]:
-    """What stands in the query of an address, which may be a key; the version of an API is none."""
+    """The values in the query of an address, which may be keys; the version of an API is none."""
     query = urlsplit(url).query
     as_sent = [tuple(each.partition("=")[::2]) for each in query.split("&")]
     return [value for name, value in {*as_sent, *parse_qsl(query)} if not name.endswith("version")]

@@ -133,7 +133,7 @@ class HttpConnection(asyncio.BufferedProtocol):
 
     @property
     def headers(self) -> dict[str, str]:
-        """What the head of the answer says, in lower case."""
+        """The headers of the answer, with lower-case names."""
         return {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in self._head}
 
     def says(self, name: bytes) -> bool:
@@ -181,7 +181,7 @@ class HttpConnection(asyncio.BufferedProtocol):
         """Let the proxy at the other end connect, and begin TLS with the server behind it."""
         place = route.server.named
         self._transport.write(f"CONNECT {place} HTTP/1.1\r\nHost: {place}\r\n{route.pass_}\r\n".encode())
-        await self.headed(3600.0)  # whoever connects has a limit on the whole of it
+        await self.headed(3600.0)  # the caller limits the time of the whole connection
         if self.status != 200:
             raise HttpFailure(HttpFault.PROXY_REFUSED, status=self.status)
         self._parser = self._new_parser()
@@ -189,11 +189,11 @@ class HttpConnection(asyncio.BufferedProtocol):
         if begun is None:  # it was closed meanwhile, and asyncio does not say so
             raise HttpFailure(HttpFault.CLOSED)
         self._transport = cast("asyncio.Transport", begun)
-        self._spoilt = False  # whatever the proxy said of its own answer
+        self._spoilt = False  # whatever the proxy sent with its own answer
         self.begin()
 
     def _settled(self) -> bool:
-        """Whether the rest of a request would be of no use: it was refused, answered, or nobody is there."""
+        """Whether sending the rest of a request is useless: it was refused, answered, or cut off."""
         return self.status not in (0, 200) or self.whole or self._fault is not None
 
     async def _news(self, end: float) -> None:
@@ -217,7 +217,7 @@ class HttpConnection(asyncio.BufferedProtocol):
 
     def _ring(self) -> None:
         self._timer = None
-        # In a busy loop something may have come that nobody has looked at yet.
+        # In a busy loop bytes may have arrived that were not read yet.
         if self._waiter is None or self._waiter.done():
             return
         if self._loop.time() < self._end:
@@ -262,7 +262,7 @@ class HttpConnection(asyncio.BufferedProtocol):
         return self._room
 
     def buffer_updated(self, nbytes: int) -> None:
-        """Some bytes of an answer; what nobody asked for ends the connection."""
+        """Feed bytes of an answer to the parser; unrequested bytes end the connection."""
         if not self._busy:
             self.abort()
             return
@@ -280,7 +280,7 @@ class HttpConnection(asyncio.BufferedProtocol):
         self._wake()
 
     def eof_received(self) -> None:
-        """The other side says no more, so nothing that is still to be sent can be answered."""
+        """The server closed its side, so nothing that is still to be sent can be answered."""
         if self._transport.get_write_buffer_size():
             self._transport.abort()
 
@@ -318,7 +318,7 @@ class HttpConnection(asyncio.BufferedProtocol):
             self._head.append((name, value))
 
     def on_headers_complete(self) -> None:
-        """The head is whole; one that only says that the answer is being worked on is not it."""
+        """The headers are complete; those of an informational (1xx) answer are not the final ones."""
         if self.whole:
             return
         status = self._parser.get_status_code()

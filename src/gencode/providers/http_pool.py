@@ -32,10 +32,10 @@ class HttpPool:
     async def post(
         self, route: HttpRoute, head: bytes, body: bytes, *, connect: float, answer: float
     ) -> HttpConnection:
-        """Send a request and wait for the head of its answer; whoever gets the line gives it back.
+        """Send a request and wait for the headers of its answer; the caller gives the connection back.
 
-        A server lets go of a connection that was kept open when it likes; then the request was never looked
-        at, and it goes out once more on a new connection.
+        A server may close a kept connection at any time. It has then not seen the request, which is sent once
+        more on a new connection.
         """
         connection = self._kept(route)
         if connection is not None:
@@ -47,7 +47,7 @@ class HttpPool:
         return await self._asked(await _connected(route, connect, self._room), head, body, answer)
 
     def give_back(self, route: HttpRoute, connection: HttpConnection) -> None:
-        """Keep a line whose answer was heard to its end; any other one is closed."""
+        """Keep a connection whose answer was read to its end; any other one is closed."""
         if connection not in self._at_work:
             return
         self._at_work.discard(connection)
@@ -97,7 +97,7 @@ class HttpPool:
         return None
 
     def _sweep(self) -> None:
-        """Close what nobody has used for long, and forget what is closed."""
+        """Close connections that were unused for long, and forget closed ones."""
         loop = asyncio.get_running_loop()
         for route, connections in list(self._idle.items()):
             kept: list[HttpConnection] = []
@@ -158,7 +158,7 @@ def _unconnected(error: Exception, route: HttpRoute) -> HttpFailure:
         return error
     if route.proxy is not None:
         return HttpFailure(HttpFault.PROXY_SILENT)
-    # Of several addresses that were tried, the loop only tells in words what each one said.
+    # Where several addresses were tried, asyncio gives their errors only as text.
     if isinstance(error, ConnectionRefusedError) or f"[Errno {errno.ECONNREFUSED}]" in str(error):
         return HttpFailure(HttpFault.REFUSED)
     return HttpFailure(

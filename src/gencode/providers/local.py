@@ -37,7 +37,7 @@ CONTEXT = 32768
 REMEMBERED_MIB = 1024
 """How much of the conversations that wait is kept in memory, so that they need not be read again."""
 TIMEOUTS = HttpTimeouts(first_byte=1800.0, between_bytes=600.0)
-"""A processor reads a long conversation for minutes before it says a word."""
+"""A processor may read a long conversation for minutes before its first word."""
 TRIES = 3
 """Its server closes a connection after every reply, without a word, and we may find out only by asking."""
 LAST_WAIT = 2.0
@@ -110,7 +110,7 @@ class LocalProvider:
                     raise
 
     async def _up(self) -> _RunningModel:
-        """The running model; whoever comes while it is being loaded waits for it."""
+        """The running model; callers that come while it is being loaded wait for it."""
         running = self._running
         if running is None or running.process.returncode is not None:
             if self._starting is None or self._starting.done():

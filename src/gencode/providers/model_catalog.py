@@ -7,11 +7,10 @@ import re
 from collections.abc import AsyncGenerator, Mapping
 from functools import lru_cache
 
-from msgspec.structs import replace
-
 from gencode.agent.ports import Provider, Request
 from gencode.core.budget import Price
 from gencode.core.messages import EndPart, Part, Usage
+from gencode.core.structs import replace
 
 PRICES: Mapping[str, Price] = {
     "anthropic/claude-opus-5": Price(5.0, 25.0, 0.5),
@@ -80,7 +79,7 @@ LONGEST: Mapping[str, int] = {
     "o3": 100000,
     "o4-mini": 100000,
 }
-"""Tokens, by how the name of a model begins; the first that fits counts."""
+"""The longest reply in tokens, by the beginning of the model's name; the first match applies."""
 
 _NAMED = re.compile(rf"(?:^|[/:.])({'|'.join(map(re.escape, LONGEST))})(?![a-z0-9])")
 
@@ -89,7 +88,7 @@ _NAMED = re.compile(rf"(?:^|[/:.])({'|'.join(map(re.escape, LONGEST))})(?![a-z0-
 def longest_reply(model: str) -> int | None:
     """The most tokens a reply can have, by the name of the model, however it is reached.
 
-    Vendors refuse a request that asks for more, so no more is asked for.
+    Vendors refuse a request that asks for more.
     """
     named = _NAMED.search(model)
     return LONGEST[named[1]] if named else None

@@ -1,14 +1,14 @@
 """The offline model: answers by searching files, without a language model; the default without a key.
 
-Stateless: everything it knows is the list of messages. Each call's id says what the call was for, so the
-next turn can go on from the transcript alone; two runs over the same files say the same.
+It has no state beside the messages: the id of each call says what the call was for, so that the next turn
+needs only the transcript. Two runs over the same files give the same answer.
 """
 
 import asyncio
 import re
 from collections.abc import AsyncGenerator, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from zlib import crc32
 
 from gencode.agent.ports import Request
@@ -26,7 +26,18 @@ from gencode.core.messages import (
 )
 from gencode.core.text import unquoted
 from gencode.offline_search import answer_text
-from gencode.offline_search.intents import GreetingIntent, ListIntent, ReadIntent, RefusalIntent, intent_of
+from gencode.offline_search.intents import (
+    CollectIntent,
+    DefinitionIntent,
+    GreetingIntent,
+    ListIntent,
+    ReadIntent,
+    RefusalIntent,
+    SearchIntent,
+    UnsearchableIntent,
+    intent_of,
+)
+from gencode.offline_search.lookups import LOOKUPS, collect, look_up
 from gencode.offline_search.query import query_of
 from gencode.offline_search.question_splitter import split_question, task_title
 from gencode.offline_search.result_parser import read_lines, read_paths
@@ -51,7 +62,7 @@ Reply = str | list[PlannedCall]
 
 
 _ABSENT = "does not exist"
-"""How Read says that there is no such file; whatever else it says is told as it is."""
+"""The prefix of Read's error for a missing file; any other error is quoted as it is."""
 _GOES_ON = re.compile(r"^\[… .*go on with offset=\d+\]\s*\Z", re.MULTILINE)
 
 
@@ -90,11 +101,12 @@ def turn_of(request: Request) -> SearchTurn:
                 if result.call in asked:
                     call = asked[result.call]
                     got[call.id.removeprefix(prefix)] = CallResult(call.input, result.text, result.error)
-    return SearchTurn(text[:LONGEST_PROMPT], prefix, got, frozenset(tool.name for tool in request.tools))
+    tools = frozenset(tool.name for tool in request.tools if request.may_call)
+    return SearchTurn(text[:LONGEST_PROMPT], prefix, got, tools)
 
 
 def _question_in(messages: Sequence[Message]) -> tuple[int, str]:
-    """The newest thing the user said, or else anybody."""
+    """The latest message of the user, or else of anyone."""
     said = [(place, each) for place, each in enumerate(messages) if isinstance(each, UserMessage)]
     by_user = [(place, each) for place, each in said if each.sender == "user"]
     place, message = (by_user or said or [(-1, UserMessage(""))])[-1]
@@ -113,8 +125,25 @@ def reply_to(turn: SearchTurn) -> Reply:
             return _read(turn, intent)
         case ListIntent():
             return _list(turn, intent)
-        case _:
-            return _delegate(turn) if _delegates(turn) else _search(turn)
+        case UnsearchableIntent():
+            return answer_text.UNSEARCHABLE
+        case DefinitionIntent() | CollectIntent():
+            return _looked_up(turn, intent) or _searched(turn)
+        case SearchIntent(explains):
+            return _searched(turn, explains=explains)
+
+
+def _looked_up(turn: SearchTurn, wanted: DefinitionIntent | CollectIntent) -> Reply | None:
+    """What is called so; None when that is to be searched like any other question."""
+    if not {"Grep", "Read", "Glob"} <= turn.tools or any(each in turn.got for each in ("task-0", "names")):
+        return None
+    return look_up(wanted, turn.got) if isinstance(wanted, DefinitionIntent) else collect(wanted, turn.got)
+
+
+def _searched(turn: SearchTurn, *, explains: bool = False) -> Reply:
+    got = {purpose: said for purpose, said in turn.got.items() if not purpose.startswith(LOOKUPS)}
+    turn = replace(turn, got=got)
+    return _delegate(turn) if _delegates(turn) else _search(turn, explains=explains)
 
 
 def _delegates(turn: SearchTurn) -> bool:
@@ -149,7 +178,7 @@ def _reported(said: CallResult) -> str:
     return said.text if said.error else unquoted(said.text) or said.text
 
 
-def _search(turn: SearchTurn) -> Reply:
+def _search(turn: SearchTurn, *, explains: bool) -> Reply:
     query = query_of(turn.text)
     if not query.concepts:
         return answer_text.ABLE
@@ -157,11 +186,11 @@ def _search(turn: SearchTurn) -> Reply:
     step = next_step(query, got, turn.tools)
     if not isinstance(step, SearchResult):
         return step
-    return answer_text.found_text(query, step, _trouble(turn, got))
+    return answer_text.found_text(query, step, _trouble(turn, got), explains=explains)
 
 
 def _trouble(turn: SearchTurn, got: dict[str, CallResult]) -> str:
-    """What the tools complained about, or which of them is not there; told when nothing was found."""
+    """The errors of the tools, or which of them is missing; shown when nothing was found."""
     if not turn.tools:
         return "there are no tools to search with"
     if missing := {"Grep", "Read"} - turn.tools:
@@ -205,8 +234,8 @@ def _lines_of(wanted: ReadIntent, path: str) -> dict[str, object]:
 def _list(turn: SearchTurn, wanted: ListIntent) -> Reply:
     said = turn.got.get("list-0")
     what = f"{wanted.folder}/{wanted.pattern}" if wanted.folder else wanted.pattern
-    if said is None and wanted.shallow and "LS" in turn.tools:
-        return [PlannedCall("list-0", "LS", {"path": wanted.folder or "."})]
+    if said is None and wanted.shallow and "Read" in turn.tools:
+        return [PlannedCall("list-0", "Read", {"file_path": wanted.folder or "."})]
     if said is None and "Glob" in turn.tools:
         return [PlannedCall("list-0", "Glob", {"pattern": what, "head_limit": 300})]
     if said is None:

@@ -8,7 +8,6 @@ from typing import Any, Literal, cast
 
 import msgspec
 from msgspec import Raw, Struct
-from msgspec.structs import replace
 
 from gencode.agent.ports import Request, ToolSchema
 from gencode.core.messages import (
@@ -25,6 +24,7 @@ from gencode.core.messages import (
     Usage,
     pictures_in,
 )
+from gencode.core.structs import replace
 from gencode.providers.endpoint import DEFAULT_TIMEOUTS, HttpTimeouts, ModelEndpoint, api_url
 from gencode.providers.model_catalog import within_longest_reply
 from gencode.providers.openai_responses import ResponsesParser, responses_encoders, responses_fields
@@ -50,7 +50,7 @@ ALOUD = "aloud:reasoning_content"
 
 
 def chat_encoders(name: str, *, wants_thoughts: bool) -> tuple[TranscriptEncoder, ToolEncoder]:
-    """How this dialect encodes what was said and the tools there are."""
+    """The encoders of this dialect for messages and tools."""
     encode = partial(_encoded, name=name, wants_thoughts=wants_thoughts)
     return TranscriptEncoder(_role_of, encode, open_turns=1), ToolEncoder(_encoded_tools)
 
@@ -90,7 +90,7 @@ def _shown(result: ToolResult) -> list[dict[str, Any]]:
 
 
 def _heard(messages: Sequence[Message]) -> object:
-    """What was said to the model, with the pictures that were shown with it."""
+    """A message for the model, with its pictures."""
     pictures = [*map(_picture, pictures_in(messages))]
     return [{"type": "text", "text": joined_text(messages)}, *pictures] if pictures else joined_text(messages)
 
@@ -266,6 +266,8 @@ class OpenAIProvider:
         }
         if request.tools:
             body["tools"] = Raw(self._tool_encoder.encode(request.tools))
+            if not request.may_call:
+                body["tool_choice"] = "none"
         if request.effort is not None:
             body["reasoning_effort"] = request.effort
         if request.temperature is not None and not (request.effort and reasons(self._model)):
@@ -335,7 +337,7 @@ class _ChatParser:
         self._rest: list[Part] = []
 
     def take(self, raw: bytes, parts: list[Part]) -> None:
-        """Understand one event and add the parts it brings."""
+        """Parse one event and add the parts it brings."""
         if raw[:6] == b"[DONE]":
             self.over = True
             return
@@ -350,7 +352,7 @@ class _ChatParser:
             self._add(choice, parts)
 
     def is_whole(self) -> bool:
-        """A stream that told why the model stopped is whole, even without its last event."""
+        """Whether the reply is complete: it is once the stop reason came, even without the last event."""
         return bool(self._stop)
 
     def read(self, whole: bytes) -> None:

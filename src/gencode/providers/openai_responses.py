@@ -6,7 +6,6 @@ from typing import Any
 
 import msgspec
 from msgspec import Raw, Struct
-from msgspec.structs import replace
 
 from gencode.agent.ports import Request, ToolSchema
 from gencode.core.messages import (
@@ -24,6 +23,7 @@ from gencode.core.messages import (
     Usage,
     pictures_in,
 )
+from gencode.core.structs import replace
 from gencode.providers.model_catalog import within_longest_reply
 from gencode.providers.provider_errors import ModelErrors
 from gencode.providers.reply_stream import decoded, usage_of, whole_call
@@ -111,7 +111,7 @@ class ResponsesParser:
         self._rest: list[Part] = []
 
     def take(self, raw: bytes, parts: list[Part]) -> None:
-        """Understand one event and add the parts it brings."""
+        """Parse one event and add the parts it brings."""
         if raw[:6] == b"[DONE]":
             return
         event = decoded(_events, raw, self._errors)
@@ -192,7 +192,7 @@ class ResponsesParser:
 
 
 def responses_encoders(name: str) -> tuple[TranscriptEncoder, ToolEncoder]:
-    """How this dialect encodes what was said and the tools there are."""
+    """The encoders of this dialect for messages and tools."""
     return TranscriptEncoder(_role_of, lambda turn: _encoded(turn, name), open_turns=1), ToolEncoder(
         _encoded_tools
     )
@@ -207,6 +207,8 @@ def responses_fields(
         body["instructions"] = request.system
     if request.tools:
         body["tools"] = Raw(tool_encoder.encode(request.tools))
+        if not request.may_call:
+            body["tool_choice"] = "none"
     if request.effort is not None:
         body["reasoning"] = {"effort": request.effort}
     if reasons or request.effort is not None:

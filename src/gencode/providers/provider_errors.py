@@ -18,7 +18,7 @@ WINDOW = 64 * 1024
 """How much of a server's words is looked at."""
 
 SHORTEST_SECRET = 6
-"""What stands in place of a key where none is needed is no secret, and may be part of any word."""
+"""Placeholders used where no key is needed are not secret, and may be part of any word."""
 
 ASKED_TOO_MUCH = (429, 503, 529)
 TOO_MUCH = ("rate_limit_error", "rate_limit_exceeded", "overloaded_error")
@@ -41,7 +41,7 @@ WAITING_HELPS = frozenset(
 )
 TOO_LONG = (400, 413, 422)
 UNFIT = (400, 404, 413, 415, 422)
-"""Something in a request is not taken; 404 is also said of a model of this name that sees pictures."""
+"""Status codes of requests with an unsupported part; 404 also stands for a model that takes no pictures."""
 NOT_TAKEN = ("invalid_request_error", "invalid_image", "invalid_image_format", "image_parse_error")
 LENGTH = (
     "context_length",
@@ -87,7 +87,7 @@ class ModelErrors:
         too_long: bool = False,
         unfit: bool = False,
     ) -> ProviderError:
-        """The error for a sentence that goes on after the model's name."""
+        """An error whose sentence begins with the model's name."""
         sentence = self._without_keys(f"{self.name} {text}")
         return ProviderError(
             sentence,
@@ -165,7 +165,7 @@ class ModelErrors:
         )
 
     def shown(self, text: str, most: int = SHOWN) -> str:
-        """Some words of a server: what is a key goes before the rest is cut, or half of one might stay."""
+        """A server's words, shortened; keys are removed before they are cut, or half of one might stay."""
         clean = self._without_keys(text)
         for secret in self._secrets:
             halves = (secret[:end] for end in range(len(secret) - 1, SHORTEST_SECRET - 1, -1))
@@ -192,7 +192,7 @@ def speaks_of_thinking(body: bytes) -> bool:
 
 
 def speaks_of_length(code: str, words: str) -> bool:
-    """Whether a refusal says that the conversation is more than the model can hold."""
+    """Whether a refusal is about a conversation that is longer than the model's context."""
     return any(each in f"{code} {words[:WINDOW]}".lower() for each in LENGTH)
 
 
@@ -245,14 +245,14 @@ def _word(value: object) -> str:
 
 
 def excerpt(raw: bytes, most: int = SHOWN) -> str:
-    """Some words of a server on one line: what cannot be printed is left out, what is long is cut."""
+    """A server's words on one line: unprintable characters are left out, long texts are cut."""
     text = raw[: most * 4].decode(errors="replace")
     line = " ".join("".join(each if each.isprintable() else " " for each in text).split())
     return line if len(line) <= most else f"{line[:most]}…"
 
 
 def looks_like_a_page(raw: bytes) -> bool:
-    """Whether this is HTML (or XML) rather than anything a model says."""
+    """Whether this is HTML (or XML) rather than a reply of a model."""
     return raw.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] == b"<"
 
 

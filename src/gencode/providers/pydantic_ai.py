@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec import Struct
-from msgspec.structs import replace
 
 from gencode.agent.ports import Request, ToolSchema
 from gencode.core.errors import ProviderError, UserMistake
@@ -37,6 +36,7 @@ from gencode.core.messages import (
     Usage,
     UserMessage,
 )
+from gencode.core.structs import replace
 from gencode.providers.endpoint import DEFAULT_TIMEOUTS, HttpTimeouts
 from gencode.providers.provider_errors import ModelErrors
 from gencode.providers.reply_stream import TOO_DEEP, is_deep, usage_of, whole_call
@@ -72,7 +72,7 @@ _SECRET_NAMES = re.compile(r"key|token|secret|password|credential", re.IGNORECAS
 
 
 class _PartMark(Struct, omit_defaults=True):
-    """What must go back with a part of a reply; `call` or `text` says with which."""
+    """Provider data that must go back with a part of a reply; `call` or `text` says with which."""
 
     provider: str | None = None
     id: str | None = None
@@ -139,7 +139,7 @@ class PydanticAIProvider:
         return model_request_stream(
             model,
             _told(request.messages),
-            model_settings=self._settings(request, silent=bool(used)),
+            model_settings=self._settings(request, silent=bool(used) or not request.may_call),
             model_request_parameters=ModelRequestParameters(
                 function_tools=[_tool(each) for each in request.tools or used],
                 instruction_parts=[InstructionPart(request.system)] if request.system.strip() else None,
@@ -259,7 +259,7 @@ def _body(body: object) -> bytes:
 
 
 def _part_of(event: object) -> Part | None:
-    """What an event of the stream adds to the reply; calls are told when they are whole, at the end."""
+    """The part that an event of the stream adds to the reply; calls are given at the end."""
     from pydantic_ai import messages as said
 
     match event:
@@ -285,7 +285,7 @@ def _rest(response: "said.ModelResponse") -> list[Part]:
 
     parts: list[Part | None] = []
     texts = [part for part in response.parts if isinstance(part, said.TextPart)]
-    # Several texts become one, so that nothing of theirs could be told apart later.
+    # Several texts become one, so that they could not be told apart later.
     for part in texts if len(texts) == 1 else ():
         parts.append(_marked(_PartMark(part.provider_name, part.id, None, part.provider_details, text=True)))
     seen: set[str] = set()
@@ -347,7 +347,7 @@ def _tools_used(messages: Sequence[Message]) -> list[ToolSchema]:
 
 
 def _told(messages: Sequence[Message]) -> "list[said.ModelMessage]":
-    """The transcript in turns that alternate, from the first thing said to the model to the last."""
+    """The transcript as alternating turns, oldest first."""
     from pydantic_ai.messages import ModelRequest, ModelResponse, UserPromptPart
 
     turns: list[tuple[bool, list[Any]]] = []

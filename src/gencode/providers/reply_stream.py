@@ -15,7 +15,7 @@ _T = TypeVar("_T")
 
 MOST_TOKENS = 10**12
 DEEPEST = 100
-"""How deeply arguments may be nested: whoever reads or writes them may have less room for it than we."""
+"""The greatest nesting of arguments: other readers and writers may allow less than this one."""
 TOO_DEEP = "(nested too deeply)"
 
 _inputs = msgspec.json.Decoder(dict[str, Any])
@@ -25,10 +25,10 @@ class ReplyParser(Protocol):
     """Parses one reply, in one API dialect, while it arrives."""
 
     over: bool
-    """Whether the last event of the reply was heard."""
+    """Whether the last event of the reply has arrived."""
 
     def take(self, raw: bytes, parts: list[Part]) -> None:
-        """Understand one event and add the parts it brings."""
+        """Parse one event and add the parts it brings."""
         ...
 
     def is_whole(self) -> bool:
@@ -51,9 +51,9 @@ class ReplyParser(Protocol):
 async def stream_reply(
     endpoint: ModelEndpoint, body: bytes, reply: ReplyParser, thinking: str | None = None
 ) -> AsyncGenerator[Part, None]:
-    """Ask, and give the parts of the reply as they come; what came before an error is given first.
+    """Send the request, and give the parts of the reply as they come; those before an error are given first.
 
-    `thinking` is the parameter of the request that asks for it, for the case that it is refused.
+    `thinking` is the parameter of the request that asks for reasoning, for the case that it is refused.
     """
     answer = await endpoint.ask(body, thinking)
     try:
@@ -113,7 +113,7 @@ def whole_call(call_id: str, name: str, arguments: str) -> ToolCall:
 
 
 def usage_of(read: float, written: float, cached: float) -> Usage | None:
-    """Tokens as a server counts them; None when no reply can have taken so many or so few."""
+    """Tokens as a server counts them; None for impossible numbers."""
     if not (0 <= read <= MOST_TOKENS and 0 <= written <= MOST_TOKENS and 0 <= cached <= MOST_TOKENS):
         return None
     return Usage(int(read), int(written), int(min(cached, read)))
@@ -144,7 +144,7 @@ def decoded(decoder: msgspec.json.Decoder[_T], raw: bytes, errors: ModelErrors) 
 
 
 def _mended(raw: bytes) -> bytes:
-    """JSON without half characters: some servers cut a text between the two halves of an emoji."""
+    """JSON without lone surrogates: some servers split a text between the two halves of an emoji."""
     if b"\\ud" not in raw.lower():
         return b""
     return json.dumps(json.loads(raw), ensure_ascii=False).encode(errors="replace")

@@ -30,7 +30,7 @@ class ApiTurn(NamedTuple):
 
 
 RoleOf = Callable[[Message], str]
-"""Which side says a message on the wire; an empty string for one that holds nothing to say."""
+"""The role of a message on the wire; an empty string for one without content."""
 
 
 class _SettledTurns(Struct):

@@ -1,7 +1,7 @@
-"""Retries requests: a wrapper around any provider for errors that pass by themselves.
+"""Retries requests: a wrapper around any provider for errors that are temporary.
 
-A reply that broke off is void before it is asked for anew (`AgainPart`), and no call of it was acted on: the
-loop acts only on whole replies. What is still failing at the end is raised with the provider's own words.
+A reply that broke off is discarded before it is requested again (`AgainPart`), and none of its calls was run:
+the loop runs only whole replies. An error that persists is raised with the provider's own words.
 """
 
 import asyncio
@@ -15,22 +15,22 @@ from msgspec import Struct
 from gencode.agent.ports import Provider, Request
 from gencode.core.errors import ProviderError
 from gencode.core.messages import AgainPart, Part, WaitPart
-from gencode.providers.request_queue import RequestQueue, RequestSlot
+from gencode.providers.request_queue import SLACK, RequestQueue, RequestSlot
 
 SHORT = 3.0
-"""So many seconds nobody is told that an agent waits."""
+"""A wait of up to this many seconds is not reported."""
 OFTEN = 30.0
-"""So often it is told again."""
+"""How often a longer wait is reported again."""
 LONG = 10.0
-"""So many seconds are told to a person, if they are too many to wait."""
+"""A wait requested by the provider is named in the error if it is longer than this."""
 MOST_DAYS = 365
 
 
 class RetryPolicy(Struct, frozen=True):
     """How often and how long to retry: pauses double from `first` up to `longest`, with jitter.
 
-    `whole` are the seconds after which one gives up, counted from the last answer that anybody got. All tries
-    together take more than a minute, which is what most limits count by.
+    After `whole` seconds without an answer to any request the error is raised. All tries together take more
+    than a minute, which is what most limits count by.
     """
 
     tries: int = 9
@@ -39,13 +39,13 @@ class RetryPolicy(Struct, frozen=True):
     whole: float = 180.0
 
     def pause(self, failed: int, error: ProviderError) -> float:
-        """Seconds to wait after this many failures; what the provider asked for counts."""
+        """Seconds to wait after this many failures, and at least as long as the provider asked."""
         grown = min(self.longest, self.first * 2 ** min(failed - 1, 60))
         return max(grown * random.uniform(0.75, 1.0), error.retry_after or 0.0)  # noqa: S311 (jitter, no secret)
 
 
 class RetryingProvider:
-    """A provider that retries where waiting helps, with one pause for all who use it."""
+    """A provider that retries where waiting helps; everyone who uses it shares one pause."""
 
     def __init__(self, inner: Provider, queue: RequestQueue, policy: RetryPolicy | None = None) -> None:
         self._inner = inner
@@ -53,13 +53,13 @@ class RetryingProvider:
         self._policy = policy or RetryPolicy()
 
     async def stream(self, request: Request) -> AsyncGenerator[Part, None]:
-        """The inner provider's reply, asked for again after trouble that passes."""
+        """The reply of the inner provider, requested again after temporary errors."""
         began = asyncio.get_running_loop().time()
         failed = refused = 0
         waited = False
         while True:
             said = False
-            async with self._queue.turn(self._policy.whole, refused, sent=request.sent) as turn:
+            async with self._queue.turn(self._policy.whole, refused) as turn:
                 if turn.held:
                     waited = True
                     yield WaitPart()
@@ -90,12 +90,12 @@ class RetryingProvider:
                 yield AgainPart(str(trouble))
 
     async def _in_line(self, turn: RequestSlot) -> AsyncGenerator[WaitPart, None]:
-        """Wait for a turn to ask; what is waited for, now and then: it is a sign of life as well."""
+        """Wait for the slot, and report the wait now and then, which is a sign of life as well."""
         waiting = asyncio.get_running_loop().create_task(turn.wait())
         try:
             pause = SHORT
             while not (await asyncio.wait((waiting,), timeout=pause))[0]:
-                yield WaitPart(self._queue.words, self._queue.state.cold and self._queue.news.due())
+                yield WaitPart(self._queue.words, self._queue.state.active and self._queue.news.due())
                 pause = OFTEN
             await waiting
         finally:
@@ -103,13 +103,13 @@ class RetryingProvider:
             await asyncio.gather(waiting, return_exceptions=True)
 
     def _pause(self, turn: RequestSlot, error: ProviderError, failed: int, began: float) -> float:
-        """The seconds to wait alone, besides those that all wait; raises what waiting does not help."""
+        """The seconds to wait besides the shared pause; raises errors that waiting cannot mend."""
         limited = error.limited and error.retryable
         together = self._queue.state.refusals + 1 if limited else 0
         alone = 0 if limited and self._queue.crowded else failed
         pause = self._policy.pause(max(together, alone), error)
         state = self._queue.state
-        end = max(began, state.answered_at) + self._policy.whole + state.slack
+        end = max(began, state.answered_at) + self._policy.whole + SLACK * state.gap
         late = asyncio.get_running_loop().time() + pause > end
         if limited and (error.retry_after or 0.0) <= self._policy.whole:
             turn.refused(pause, error)
@@ -119,14 +119,14 @@ class RetryingProvider:
 
 
 def _wait(seconds: float, error: ProviderError) -> WaitPart:
-    """What is told of a wait; nothing of a short one."""
+    """The report of a wait; an empty one if it is short."""
     if seconds <= SHORT:
         return WaitPart()
     return WaitPart(f"retries in {ceil(seconds)} s ({str(error).removesuffix('.')})", note=True)
 
 
 def _told(error: ProviderError, tries: int, *, late: bool) -> ProviderError:
-    """The error as it is shown at the end: how often it was tried, and how long a wait is too late."""
+    """The final error: how often it was tried, and how long to wait where that is long."""
     text = str(error)
     if tries > 1:
         text = f"{text.removesuffix('.')} (tried {tries} times){'.' if text.endswith('.') else ''}"

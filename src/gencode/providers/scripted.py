@@ -29,6 +29,7 @@ from gencode.core.messages import (
     UserMessage,
 )
 from gencode.core.spec import same_name
+from gencode.core.text import counted
 
 SUMMARY = "summary"
 RETRYABLE = {"rate_limit", "overloaded", "server_error", "timeout"}
@@ -42,7 +43,7 @@ class ScriptedCall(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ScriptedUsage(Usage, frozen=True, forbid_unknown_fields=True):
-    """What a turn is said to have cost; a name that is not known would count as nothing."""
+    """The usage of a turn; unknown names are an error, as they would count nothing."""
 
 
 class ScriptedTurn(Struct, frozen=True, forbid_unknown_fields=True):
@@ -110,8 +111,14 @@ class ScriptedProvider:
                 f"{self._name} has no turns for the agent {request.agent!r} and none for '*'."
             )
         place = _place(request.messages, len(turns))
+        if (
+            place == len(turns)
+            and turns
+            and not (turns[-1].text.strip() or turns[-1].calls or turns[-1].error)
+        ):
+            place -= 1  # an empty reply is repeated when it is asked for again
         if place >= len(turns):
-            count = "1 turn" if len(turns) == 1 else f"{len(turns)} turns"
+            count = counted(len(turns), "turn")
             raise ProviderError(
                 f"{self._name} has only {count} for the agent {request.agent!r}; all are played."
             )

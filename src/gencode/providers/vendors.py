@@ -1,7 +1,7 @@
-"""The vendors of models: their APIs, addresses, keys and usual models; makes their providers.
+"""The vendors of models: their APIs, addresses, keys and default models; creates their providers.
 
-A key comes from the environment, else from the keyring if that package is installed. It is handed to the
-provider and to nobody else.
+A key comes from the environment, else from the keyring if that package is installed. Only the provider gets
+it.
 """
 
 import importlib
@@ -11,13 +11,13 @@ from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from gencode.agent.models import OFFLINE, OWN, MakeProvider, Model
 from gencode.agent.ports import Provider
 from gencode.core.budget import Price
 from gencode.core.errors import UserMistake
 from gencode.core.ids import new_id
+from gencode.core.structs import replace
 from gencode.providers.model_catalog import PricedProvider, longest_reply, price_of
 from gencode.providers.ollama import tool_model
 from gencode.providers.request_queue import RequestQueue
@@ -52,7 +52,7 @@ class Vendor(Struct, frozen=True):
         return environ.get(self.base_url_variable, "").strip() or self.base_url
 
     def api(self, address: str, *, thinks: bool) -> Literal["chat", "responses"]:
-        """Which of OpenAI's APIs a model is asked through; an address that ends in one of them decides."""
+        """Which of OpenAI's APIs a model uses; an address that ends in one of them decides."""
         named = address.partition("?")[0].rstrip("/").endswith("/responses")
         own = self.has_responses and thinks and address == self.base_url
         return "responses" if named or own else "chat"
@@ -125,7 +125,7 @@ class ProviderFactory:
         self._rates = rates or {}
 
     def makers(self) -> dict[str, MakeProvider]:
-        """What makes a provider, by the word that stands before the model's name."""
+        """The provider constructors, by the word before the model's name."""
         plain: dict[str, MakeProvider] = {vendor.name: partial(self._plain, vendor) for vendor in VENDORS}
         plain |= {"pydantic-ai": _pydantic_ai, "local": _local}
         wrapped = {name: partial(self._connect, name, maker) for name, maker in plain.items()}
@@ -185,7 +185,7 @@ class ProviderFactory:
 
     def price(self, model: str) -> Price:
         """What is known of the price and the size of a model; what is answered on this machine is free."""
-        if model == OFFLINE:  # a search forgets nothing, and would begin anew if it were made to
+        if model == OFFLINE:  # a search would start anew if its transcript were shortened
             return Price(0.0, 0.0, context=ENDLESS)
         if model.startswith("scripted:"):
             return Price(0.0, 0.0)
@@ -207,7 +207,7 @@ class ProviderFactory:
         return f"{place}; {vendor.key} {there}"
 
     async def usual(self) -> tuple[str, str]:
-        """The model that answers when nobody named one, and why it is that one.
+        """The default model and why it is the default.
 
         A key in the environment, else an Ollama on this machine with a model that can call tools, else the
         offline search model.
@@ -270,7 +270,7 @@ def _local(path: str) -> Provider:
 
 
 def _from_keyring(vendor: str) -> tuple[str, str]:
-    """The key that is kept there, and what is in the way of it."""
+    """The key in the keyring, and why it cannot be read."""
     try:
         keyring = importlib.import_module("keyring")
     except ImportError:

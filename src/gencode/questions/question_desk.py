@@ -1,8 +1,8 @@
 """The question desk: asks people on behalf of agents, and shows questions of other processes here.
 
-Every question is a row in the store. It is shown to whoever is here at once, and to people of other processes
-as soon as these look; the first answer that is written to the row applies, and is checked again where the
-question was asked. While the store is away a question is still asked here.
+Every question is a row in the store. It is shown to people here at once, and to people of other processes as
+soon as those look; the first answer written to the row applies, and is checked again where the question was
+asked. While the store is unavailable a question is still asked here.
 """
 
 import asyncio
@@ -17,7 +17,6 @@ from math import floor
 from typing import Any, Protocol, TypeVar
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from gencode.core.errors import GenCodeError, StoreTrouble, UserMistake
 from gencode.core.questions import (
@@ -38,6 +37,7 @@ from gencode.core.questions import (
     silence,
 )
 from gencode.core.rules import DecidedBy
+from gencode.core.structs import replace
 from gencode.journal.store import Store
 
 log = logging.getLogger(__name__)
@@ -45,42 +45,42 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 NUMBERS = 10**15
-"""So many numbers there are for questions; JavaScript can count that far."""
+"""The number of possible question numbers; JavaScript can represent them exactly."""
 TYPING_SECONDS = 30.0
-"""Who types an answer has at least so long until the next key."""
+"""How long somebody who types an answer has until the next key."""
 PATIENCE = 600.0
-"""Seconds after which a question that is asked only elsewhere is a no, unless it says how long it waits."""
+"""After how many seconds a question that is shown only elsewhere is declined, by default."""
 LOOK_SECONDS = 1.0
-"""So often is looked where nothing was written: a process may have died, or a time be over."""
+"""How often the store is read without a change: a process may have died, or a time limit passed."""
 SPACING_SECONDS = 0.05
-"""However often something is written, it is not looked more often than that."""
+"""The shortest time between two reads, however often something is written."""
 HERE_SECONDS = 15.0
-"""A person of whom nothing was heard for so long is taken for gone."""
+"""After how many seconds without a sign of life a person is considered gone."""
 HERE_WAIT = 5.0
-"""So long it may take at most until others know that somebody can be asked here."""
+"""How long it may take at most until other processes know that somebody can be asked here."""
 SHORTEST_PAUSE = 1.0
 LONGEST_PAUSE = 8.0
-"""Where the store cannot be used (it may be read-only), it is tried again after so many seconds."""
+"""The longest pause between attempts while the store cannot be used (it may be read-only)."""
 LONGEST_PREVIEW = 100_000
 DEEPEST = 20
-GONE = "The question was answered elsewhere, or its agent has ended: this answer does not count."
-LATE = "The question was answered already, by {by}: this answer does not count."
+GONE = "The question was answered elsewhere, or its agent has ended: this answer has no effect."
+LATE = "The question was answered already, by {by}: this answer has no effect."
 LOST = "The question was lost"
 
 
 class Person(Protocol):
-    """Somebody at a screen."""
+    """A person at a screen."""
 
     async def answer(self, question: Question) -> Answer:
-        """Show one question and wait; cancelled when it was answered elsewhere or is no longer asked."""
+        """Show one question and wait; cancelled if it was answered elsewhere or is no longer open."""
         ...
 
 
 class PendingQuestion(Struct, frozen=True):
     """A question that has no answer yet.
 
-    Its number is drawn by lot: an answer to a question of an earlier process meets none that waits now.
-    `since` is the moment (in seconds since 1970) at which the agent asked it, wherever that was.
+    Its number is random, so an answer to a question of an earlier process matches no open one. `since` is
+    when the agent asked it (in seconds since 1970), wherever that was.
     """
 
     number: int
@@ -89,11 +89,11 @@ class PendingQuestion(Struct, frozen=True):
 
 
 class _OpenQuestion:
-    """A question that waits here, with its deadline.
+    """A question that is open here, with its deadline.
 
     `given` is the first answer; `elsewhere`: it was read from the row, so it is not written there. `late`
     says why an answer that was given here came too late (empty: it applies). `row` is the number of its row,
-    once it has one, and it is not looked up any more where it is `ignored`.
+    once it has one; the row is no longer read if it is `ignored`.
     """
 
     def __init__(self, number: int, question: Question, seconds: float | None) -> None:
@@ -114,37 +114,37 @@ class _OpenQuestion:
         self._end_at(self._last)
 
     def begin(self) -> Question:
-        """It is shown from now on; the question, with the moment at which it ends."""
+        """Start its time limit when it is shown; the question with its deadline."""
         self._began = time.monotonic()
         if self._seconds is not None:
             self._end_at(self._began + self._seconds)
         return self.pending.question
 
     def stay(self) -> Question:
-        """Somebody is at an answer; the question, with the moment at which it ends now."""
+        """Extend its time limit while somebody types; the question with its deadline now."""
         soon = time.monotonic() + TYPING_SECONDS
         if self._ends is not None and self._ends < soon:
             self._end_at(soon)
         return self.pending.question
 
     def take(self, answer: Answer) -> None:
-        """An answer that was read from its row applies."""
+        """Apply an answer that was read from its row."""
         if not self.given.done():
             self.elsewhere = True
             self.given.set_result(answer)
 
     def fail(self, trouble: BaseException) -> None:
-        """It cannot be asked."""
+        """Fail: it cannot be asked."""
         if not self.given.done():
             self.given.set_exception(trouble)
 
     @property
     def over(self) -> bool:
-        """Whether it is settled which answer applies, or nobody waits for one any more."""
+        """Whether it has an answer, or nobody waits for one any more."""
         return self.late.done()
 
     def close(self) -> None:
-        """Nobody waits for an answer any more."""
+        """Mark that nobody waits for an answer any more."""
         if self._alarm is not None:
             self._alarm.cancel()
         self.given.cancel()
@@ -158,7 +158,7 @@ class _OpenQuestion:
         self._ends = moment if self._last is None else min(moment, self._last)
         left = self._ends - time.monotonic()
         self._alarm = asyncio.get_running_loop().call_later(left, self._expire)
-        # Rounded down: what a person reads is never later than the end.
+        # Rounded down: the time that a person reads is never later than the deadline.
         question = replace(self.pending.question, until=floor((time.time() + left) * 10) / 10)
         self.pending = replace(self.pending, question=question)
 
@@ -169,21 +169,21 @@ class _OpenQuestion:
 
 
 def no_conversation() -> str:
-    """What is followed where no conversation is looked at."""
+    """The conversation that is followed if none is open."""
     return ""
 
 
 def as_asked(question: Question) -> Question:
-    """A question that is shown as it was asked."""
+    """The question as it was asked."""
     return question
 
 
 class Audience(Struct, frozen=True):
     """Which questions of agents in other processes are shown here.
 
-    Those of the conversation that is led here and of the one that `follows` names are, and those of work in
-    this folder that belongs to no conversation; `everywhere` means every folder. Agents in the background are
-    heard where the settings, or `background`, say so.
+    Those of the conversation that is led here and of the one that `follows` names, and those of work in this
+    folder that belongs to no conversation; `everywhere` means every folder. Background agents are included if
+    the settings, or `background`, say so.
     """
 
     follows: Callable[[], str] = no_conversation
@@ -197,15 +197,15 @@ EVERYBODY = Audience()
 class QuestionDesk:
     """Asks people on behalf of all agents of a process; GenCode opens it with the store.
 
-    A `person` at a screen is shown one question at a time, in the order they came; without one, programs see
-    all that are `waiting` and `answer` them. With `here=False` nobody is here at all, and agents ask only
-    whoever is there in other processes. Without an `audience` those who are here are asked alone, and are
-    shown nothing that others ask.
+    A `person` at a screen is shown one question at a time, in order; without one, programs see all that are
+    `waiting` and `answer` them. With `here=False` there is nobody here, and agents ask only people of other
+    processes. Without an `audience` people here are the only ones asked, and are shown no questions of
+    others.
 
-    `seconds` is how long a question may stay unanswered once it is shown if it has no patience of its own
-    (None: for ever), `always` writes a rule where every later session finds it, `changed` is told whenever
-    the waiting questions change, `late` why an answer that was given here does not apply. `shown_as` is how
-    questions are put to people in other processes.
+    `seconds` is how long a question may stay unanswered once it is shown if it has no time limit of its own
+    (None: without a limit), `always` saves a rule for all later sessions, `changed` is called when the open
+    questions change, `late` with the reason why an answer given here does not apply. `shown_as` is the form
+    of a question for people of other processes.
     """
 
     def __init__(
@@ -221,7 +221,7 @@ class QuestionDesk:
         shown_as: Callable[[Question], Question] = as_asked,
     ) -> None:
         self.parked = 0
-        """How many agents wait for an answer, so that others may work in their place."""
+        """How many agents wait for an answer, so that others may run in their place."""
         self._person = person
         self._here = here
         self._audience = audience if here else None
@@ -246,12 +246,12 @@ class QuestionDesk:
 
     @asynccontextmanager
     async def open(self, store: Store, owner: str) -> AsyncGenerator[None]:
-        """Ask on behalf of the tasks of `owner`, whose questions are rows of this store."""
+        """Ask on behalf of the tasks of `owner`, with questions as rows of this store."""
         self._store, self._owner = store, owner
         try:
             yield
         finally:
-            while self._chores:  # no question may stay in the store that nobody asks any more
+            while self._chores:  # no question may stay in the store after nobody waits for it
                 await asyncio.wait(self._chores)
             if self._looking is not None:
                 self._looking.cancel()
@@ -259,7 +259,7 @@ class QuestionDesk:
 
     @asynccontextmanager
     async def attend(self, folder: str, *, background: bool) -> AsyncGenerator[None]:
-        """Show here what agents of other processes ask in this folder, and let others know of that."""
+        """Show questions of agents of other processes in this folder here, and announce that to others."""
         audience, store = self._audience, self._store
         if audience is None or store is None:
             yield
@@ -268,7 +268,7 @@ class QuestionDesk:
         wanted = background if audience.background is None else audience.background
         self._presence = lambda: Presence(self._owner, place, wanted, audience.follows())
         with suppress(TimeoutError, GenCodeError):
-            async with asyncio.timeout(HERE_WAIT):  # who is not known to be here is not asked
+            async with asyncio.timeout(HERE_WAIT):  # other processes must know of a person before they ask
                 await self._say_here(store, self._presence())
         self._look_on(store)
         try:
@@ -282,11 +282,11 @@ class QuestionDesk:
     # People and programs that are here.
 
     def waiting(self) -> Sequence[PendingQuestion]:
-        """The questions that have no answer yet, the oldest first."""
+        """The open questions, the oldest first."""
         return [each.pending for each in self._waiting.values()]
 
     def stay(self, question: Question) -> Question:
-        """Somebody types an answer to a question: it is not taken away; the question as it stands now."""
+        """Keep a question open while somebody types an answer; the question with its deadline now."""
         asked = (question.task, question.call.id)
         for each in self._waiting.values():
             if (each.pending.question.task, each.pending.question.call.id) == asked:
@@ -294,7 +294,7 @@ class QuestionDesk:
         return question
 
     async def answer(self, number: int, answer: Answer) -> None:
-        """Answer a waiting question; UserMistake when it waits no more, or somebody was quicker."""
+        """Answer an open question; UserMistake if it is no longer open, or was already answered."""
         if number not in self._waiting or self._waiting[number].given.done():
             waits = ", ".join(map(str, self._waiting)) or "none"
             raise UserMistake(f"No question {number} is waiting; waiting are: {waits}.")
@@ -307,9 +307,9 @@ class QuestionDesk:
     # Agents that are here.
 
     async def ask(self, question: Question) -> Answer:
-        """What the first one says who answers; a no with the reason where nobody does in time.
+        """The first answer; if nobody answers in time, a refusal with the reason.
 
-        NobodyAvailable where there is nobody who could.
+        NobodyAvailable if there is nobody who could answer.
         """
         if (store := self._store) is None:
             raise NobodyAvailable
@@ -330,7 +330,7 @@ class QuestionDesk:
 
     @contextmanager
     def parking(self) -> Generator[None]:
-        """While an agent waits for an answer."""
+        """Marks that an agent waits for an answer."""
         self.parked += 1
         try:
             yield
@@ -338,9 +338,9 @@ class QuestionDesk:
             self.parked -= 1
 
     def _longest(self, question: Question) -> float:
-        """So many seconds a question that is asked now may wait at most.
+        """The longest time a question that is asked now may be open.
 
-        A person is shown one at a time, and only then its time begins.
+        A person is shown one at a time, and its time limit begins only then.
         """
         own = question.patience
         seconds = self._seconds if own.seconds is None else own.seconds
@@ -349,7 +349,7 @@ class QuestionDesk:
         return min(each for each in (seconds, own.most, FOR_EVER) if each is not None)
 
     async def _write_down(self, store: Store, each: "_OpenQuestion", seconds: float) -> None:
-        """Write the row of a question; again and again while the store is away, as long as it waits."""
+        """Write the row of a question; retried while the store is unavailable and the question is open."""
         mark, pause = secrets.token_hex(8), SHORTEST_PAUSE
         while not each.over:
             try:
@@ -377,17 +377,17 @@ class QuestionDesk:
                 return
 
     async def _settle(self, rows: QuestionStore, each: "_OpenQuestion", answer: Answer) -> Answer:
-        """What applies when somebody here has answered, or nobody has; who comes too late is told."""
+        """The answer that applies after somebody here has answered, or nobody; a late answer is reported."""
         applies, late = answer, ""
-        if each.row is not None:  # else nobody else can have seen it yet
+        if each.row is not None:  # otherwise nobody else can have seen it yet
             try:
                 applies, late = await self._first(rows, each, each.row, answer)
                 each.row = None
-            except CannotAsk as lost:  # somebody else has its task by now
+            except CannotAsk as lost:  # another process has its task by now
                 applies, late = unasked(lost), GONE
                 each.row = None
             except GenCodeError as trouble:
-                log.info("an answer counts only here: %s", trouble)
+                log.info("an answer applies only here: %s", trouble)
         self._tell_late(each, late)
         if not late:
             self._keep(each.pending.question, answer)
@@ -396,7 +396,7 @@ class QuestionDesk:
     async def _first(
         self, rows: QuestionStore, each: "_OpenQuestion", number: int, answer: Answer
     ) -> tuple[Answer, str]:
-        """The first answer to a question, and what is told to whoever gave this one if it is not that."""
+        """The first answer to a question, and what to report to whoever gave this one if it came later."""
         if answer.silent:
             earlier = await self._surely(lambda: rows.withdraw(number))
         else:
@@ -412,7 +412,7 @@ class QuestionDesk:
         return valid, LATE.format(by=by or "somebody elsewhere")
 
     async def _surely(self, do: Callable[[], Awaitable[T]]) -> T:
-        """Do something with the store; where nobody is here, nothing else decides, so it is waited for."""
+        """Do something with the store; if nobody is here, nothing else can decide, so it is retried."""
         pause = SHORTEST_PAUSE
         while True:
             try:
@@ -425,18 +425,18 @@ class QuestionDesk:
             pause = min(2 * pause, LONGEST_PAUSE)
 
     def _checked(self, each: "_OpenQuestion", said: Answer) -> Answer | None:
-        """An answer from elsewhere as it applies; one that says more than was asked is not heard here."""
+        """An answer from elsewhere as it applies; one that covers more than was asked is ignored here."""
         try:
             check_answer(each.pending.question, said)
         except UserMistake as mistake:
-            log.warning("an answer from elsewhere does not count: %s", mistake)
+            log.warning("an answer from elsewhere is ignored: %s", mistake)
             return None if self._here else unasked(mistake)
         return kept_there(said)
 
     # People who are here, whoever asks.
 
     async def _given(self, each: "_OpenQuestion") -> Answer:
-        """The first answer, from here or read from the row; silence once its time is over."""
+        """The first answer, from here or read from the row; silence after the time limit."""
         if self._person is None:
             each.begin()
             return await each.given
@@ -449,13 +449,13 @@ class QuestionDesk:
             await asyncio.wait([shown])
 
     async def _shown_to(self, person: Person, each: "_OpenQuestion") -> Answer:
-        """What the person says once it is the turn of this question."""
+        """The answer of a person, once this question is first in the queue."""
         async with self._turn:
             return await person.answer(each.begin())
 
     @contextmanager
     def _listed(self, each: "_OpenQuestion") -> Generator[None]:
-        """While a question waits for those who are here."""
+        """Lists a question while it waits for people here."""
         number = each.pending.number
         self._waiting[number] = each
         self._tell_changed()
@@ -476,26 +476,26 @@ class QuestionDesk:
             self._changed(self.waiting())
 
     def _tell_late(self, each: "_OpenQuestion", why: str) -> None:
-        """Tell whoever answered here whether that came too late."""
+        """Report to whoever answered here whether the answer came too late."""
         each.late.set_result(why)
         if why and self._late is not None:
             self._late(why)
 
     def _keep(self, question: Question, answer: Answer) -> None:
         if answer.allow and answer.reach == "always" and self._always:
-            for rule in question.rules:
+            for rule in question.rules_of(answer):
                 self._always(rule)
 
     # What is new in the store: answers to what is asked here, and questions of others.
 
     def _look_on(self, store: Store) -> None:
-        """Look from now on, if nobody does yet."""
+        """Start reading the store, unless that has started."""
         if self._looking is None or self._looking.done():
             self._looking = asyncio.get_running_loop().create_task(self._keep_looking(store))
             self._looking.add_done_callback(_logged)
 
     async def _keep_looking(self, store: Store) -> None:
-        """Look as long as there is something to look for."""
+        """Read the store as long as there is something to look for."""
         pause = SPACING_SECONDS
         async for _ in store.changes.looks(LOOK_SECONDS):
             if self._presence is None and not self._unanswered():
@@ -523,12 +523,12 @@ class QuestionDesk:
                 self._show(store, found)
 
     def _unanswered(self) -> dict[int, "_OpenQuestion"]:
-        """The questions of agents that are here to which an answer from elsewhere may come."""
+        """The questions of agents here that may be answered elsewhere."""
         waits = (each for each in self._asked if not (each.ignored or each.given.done()))
         return {each.row: each for each in waits if each.row is not None}
 
     def _hear(self, each: "_OpenQuestion", there: bool, said: Answer | None) -> None:
-        """Take in what the row of a question says."""
+        """Apply what the row of a question says."""
         if there and said is None:
             return
         answer = self._checked(each, said) if said is not None else None
@@ -545,9 +545,9 @@ class QuestionDesk:
             self._said_at = now
 
     def _show(self, store: Store, found: Sequence[QuestionRow]) -> None:
-        """Ask what is new, and ask no more what was answered elsewhere or nobody waits for.
+        """Show new questions, and withdraw those that were answered elsewhere or are no longer open.
 
-        What was answered here and is being handed over is not withdrawn: it was heard.
+        A question that was answered here stays until the answer has been written.
         """
         waiting = {each.number for each in found}
         gone = [number for number in self._shown if number not in waiting | self._handed_over]
@@ -559,7 +559,7 @@ class QuestionDesk:
                 self._shown[each.number] = self._do(self._ask_for_others(store, each))
 
     async def _ask_for_others(self, store: Store, row: QuestionRow) -> None:
-        """Ask here what an agent of another process asks, and hand the answer over."""
+        """Ask here what an agent of another process asks, and write the answer."""
         each = _OpenQuestion(self._drawn(), shown_from(row), self._seconds)
         number, late = row.number, ""
         self._done.add(number)
@@ -575,7 +575,7 @@ class QuestionDesk:
                     log.warning("an answer could not be handed over: %s", mistake)
                     late = str(mistake)
                     if isinstance(mistake, StoreTrouble):
-                        self._done.discard(number)  # it is asked again
+                        self._done.discard(number)  # so that it is asked again
                 self._tell_late(each, late)
                 if not late:
                     self._keep(row.question, answer)
@@ -585,7 +585,7 @@ class QuestionDesk:
                 del self._shown[number]
 
     def _do(self, work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
-        """Do something beside; the desk is not closed before it is done."""
+        """Run something beside; the desk is not closed before it is done."""
         task = asyncio.get_running_loop().create_task(work)
         self._chores.add(task)
         task.add_done_callback(self._chores.discard)
@@ -594,7 +594,7 @@ class QuestionDesk:
 
 
 async def family(store: Store, question: Question) -> tuple[tuple[str, ...], bool]:
-    """The agents from the first one down to the one that asks, and whether any works in the background."""
+    """The agents from the first one down to the one that asks, and whether any is in the background."""
     names: list[str] = []
     background = False
     task: str | None = question.task
@@ -611,7 +611,7 @@ async def family(store: Store, question: Question) -> tuple[tuple[str, ...], boo
 
 
 def shown_from(row: QuestionRow) -> Question:
-    """A question as it is shown away from where it was asked: with the place, and its times."""
+    """A question as it is shown away from where it was asked: with its place and times."""
     left = None if row.left is None else round(row.left, 1)
     now = time.time()
     until = None if left is None else round(now + left, 1)
@@ -620,7 +620,7 @@ def shown_from(row: QuestionRow) -> Question:
 
 
 def who_answers() -> str:
-    """Who answers from here, for whoever comes too late."""
+    """The name of whoever answers from here, for those who come too late."""
     try:
         return f"{getpass.getuser()} on {socket.gethostname()}"
     except (OSError, KeyError):
@@ -628,12 +628,12 @@ def who_answers() -> str:
 
 
 def unasked(why: UserMistake) -> Answer:
-    """What stands for the answer to a question that nobody could be asked."""
+    """The answer that stands for a question that could not be asked."""
     return Answer(False, why=str(why).removesuffix("."), by=DecidedBy.NOBODY)
 
 
 def _bounded(question: Question) -> Question:
-    """With what would change cut where nobody reads on; the call itself is never cut."""
+    """The question with a long preview cut if nobody can read on; the call itself is never cut."""
     if len(question.preview) <= LONGEST_PREVIEW:
         return question
     rest = len(question.preview) - LONGEST_PREVIEW
@@ -644,13 +644,13 @@ def _bounded(question: Question) -> Question:
 
 
 async def _withdraw(rows: QuestionStore, number: int) -> None:
-    """A question that nobody waits for any more disappears; if that fails, with its time."""
+    """Withdraw a question that nobody waits for; if that fails, it expires."""
     with suppress(GenCodeError):
         await rows.withdraw(number)
 
 
 def _hand_over(shown: "asyncio.Future[Answer]", given: "asyncio.Future[Answer]") -> None:
-    """What the person at the screen did applies, unless somebody else was quicker."""
+    """Use the answer of the person at the screen, unless somebody else was faster."""
     if given.done():
         return
     if shown.cancelled():
@@ -662,6 +662,6 @@ def _hand_over(shown: "asyncio.Future[Answer]", given: "asyncio.Future[Answer]")
 
 
 def _logged(done: "asyncio.Task[None]") -> None:
-    """A fault of what is done beside is written to the log."""
+    """Log a fault of work that runs beside."""
     if not done.cancelled() and (error := done.exception()) is not None:
         log.error("the question desk has a fault", exc_info=error)

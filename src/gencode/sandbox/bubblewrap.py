@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from gencode.sandbox.guarded_paths import file_mode
 from gencode.sandbox.namespaces import COMES_AND_GOES
-from gencode.sandbox.profile import Access, FolderAlias, SandboxProfile, layers
+from gencode.sandbox.profile import SYSTEM_TMP, Access, FolderAlias, SandboxProfile, layers
 
 MOST_ENTRIES = 400
 """A folder with more in it is not cleared: each entry is mounted by itself."""
@@ -91,7 +91,7 @@ def enclose(
 def _options(plan: SandboxProfile) -> Iterator[str]:
     yield from ("--die-with-parent", "--new-session", "--unshare-pid", "--unshare-ipc")
     yield from ("--unshare-uts", "--unshare-cgroup-try")
-    if not plan.network:
+    if not plan.network and not plan.joined:
         yield "--unshare-net"
     if os.geteuid() == 0:
         yield from ("--cap-drop", "ALL")
@@ -104,6 +104,8 @@ def _options(plan: SandboxProfile) -> Iterator[str]:
     for each in cleared:
         yield from _clear(each)
     yield from ("--dev", "/dev", "--proc", "/proc")
+    if plan.private_tmp:
+        yield from ("--bind", str(plan.temp), str(SYSTEM_TMP))
     for place, access in places:
         yield from _layer(place, place, access)
     masks = [str(place) for place, access in places if _is_mask(place, access)]
@@ -118,7 +120,7 @@ def _options(plan: SandboxProfile) -> Iterator[str]:
         yield from ("--ro-bind-try", path, path)
     for path in (*masks, *(str(each.folder) for each in cleared)):
         yield from ("--remount-ro", path)
-    yield from ("--setenv", "TMPDIR", str(plan.temp))
+    yield from ("--setenv", "TMPDIR", str(SYSTEM_TMP if plan.private_tmp else plan.temp))
 
 
 def _kernel(places: Sequence[tuple[Path, Access]]) -> Iterator[str]:

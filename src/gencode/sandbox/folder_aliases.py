@@ -10,13 +10,18 @@ import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
-from msgspec.structs import replace
-
+from gencode.core.structs import replace
 from gencode.permissions.secrets import KERNEL_ROOTS, SYSTEM_ROOTS, folded, is_under
 from gencode.sandbox.bubblewrap import MOST_ENTRIES, folder_entries, nearest_existing
 from gencode.sandbox.choose_sandbox import Sandbox
 from gencode.sandbox.guarded_paths import real_path
-from gencode.sandbox.profile import FolderAlias, SandboxProfile, program_folders, workspace_profile
+from gencode.sandbox.profile import (
+    SYSTEM_TMP,
+    FolderAlias,
+    SandboxProfile,
+    program_folders,
+    workspace_profile,
+)
 
 _SYSTEM = SYSTEM_ROOTS | KERNEL_ROOTS | {"run", "libx32", "nix", "gnu"}
 _OF_MANY = frozenset(
@@ -45,7 +50,8 @@ def with_aliases(plan: SandboxProfile, folder: Path, names: Iterable[str]) -> Sa
         taken = any(_overlap(alias.name, other.name) for other in aliases)
         if not taken and _is_plain(name) and _hides_nothing(alias, plan) and _can_be_made(alias.name):
             aliases.append(alias)
-    return replace(plan, aliases=tuple(aliases))
+    covered = any(SYSTEM_TMP in alias.name.parents for alias in aliases)
+    return replace(plan, aliases=tuple(aliases), private_tmp=plan.private_tmp and not covered)
 
 
 def _is_found(alias: FolderAlias, plan: SandboxProfile, sandbox: Sandbox) -> bool:

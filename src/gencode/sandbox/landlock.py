@@ -4,8 +4,9 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from gencode.sandbox.landlock_launcher import NAMESPACES, NETWORK, TEMP
-from gencode.sandbox.profile import Access, SandboxProfile, layers
+from gencode.core.structs import replace
+from gencode.sandbox.landlock_launcher import JOINED, NAMESPACES, NETWORK, TEMP, TMP
+from gencode.sandbox.profile import SYSTEM_TMP, Access, SandboxProfile, layers
 
 _START = (
     "import sys; sys.path.append(sys.argv[1]); "
@@ -28,7 +29,12 @@ def _options(plan: SandboxProfile, *, namespaces: bool) -> Iterator[str]:
         yield NAMESPACES
     if plan.network:
         yield NETWORK
-    yield f"{TEMP}={plan.temp}"
-    for place, access in layers(plan):
+    if plan.joined:
+        yield JOINED
+    private = plan.private_tmp and namespaces
+    yield f"{TEMP}={SYSTEM_TMP if private else plan.temp}"
+    if private:
+        yield f"{TMP}={plan.temp}"
+    for place, access in layers(plan if private else replace(plan, private_tmp=False)):
         if namespaces or access is Access.WRITE:
             yield f"{access}={place}"

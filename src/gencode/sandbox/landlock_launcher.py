@@ -1,18 +1,24 @@
-"""The process that restricts itself with namespaces and Landlock, and then becomes the command.
+"""The process that restricts itself with namespaces, Landlock and a filter, and then becomes the command.
 
 `landlock.enclose` writes its command line. It runs on the bare standard library, because every sandboxed
 command pays for what is imported here.
 """
 
 import os
+import signal
 import stat
 import sys
 
 from gencode.sandbox import namespaces, syscalls
+from gencode.sandbox.call_filter import call_filter
 
 NAMESPACES = "--namespaces"
 NETWORK = "--network"
 TEMP = "temp"
+TMP = "tmp"
+"""The folder that the command finds at /tmp."""
+JOINED = "--joined"
+"""It starts in a network namespace of its task, which it keeps."""
 NO_WALL = 125
 """The exit status when the wall could not be built; the command did not run."""
 KEPT_OF_ROOT = frozenset({0, 1, 3, 4})
@@ -29,6 +35,7 @@ def main(words: list[str]) -> None:
         _enclose_self(options)
     except OSError as error:
         _give_up(NO_WALL, f"The sandbox could not be set up ({error}), so the command did not run.")
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # Python ignores it, and so would every command
     try:
         os.execvp(command[0], command)  # noqa: S606
     except FileNotFoundError:
@@ -40,21 +47,26 @@ def main(words: list[str]) -> None:
 def _enclose_self(options: list[str]) -> None:
     switches = {word for word in options if word.startswith("--")}
     pairs = [word.split("=", 1) for word in options if not word.startswith("--")]
-    layers = [(access, path) for access, path in pairs if access != TEMP]
+    layers = [(access, path) for access, path in pairs if access not in (TEMP, TMP)]
+    tmp = "".join(path for access, path in pairs if access == TMP)
     for _, path in [pair for pair in pairs if pair[0] == TEMP]:
         os.environ["TMPDIR"] = path
-    network = NETWORK in switches
+    network = NETWORK in switches or JOINED in switches
     writable = [path for access, path in layers if access == "write"]
     here = os.getcwd()  # noqa: PTH109
     _close_files()
-    if NAMESPACES in switches:
-        namespaces.enter_namespaces(layers, network=network)
+    own_processes = NAMESPACES in switches
+    if own_processes:
+        namespaces.enter_namespaces(layers, network=network, tmp=tmp)
         os.chdir(here)
         network = True  # its own has nobody to talk to
+        writable += [namespaces.TMP] if tmp else []
         writable += [path for path in namespaces.OWN_DEVICES if os.path.isdir(path)]  # noqa: PTH112
     syscalls.keep_capabilities(KEPT_OF_ROOT)
     syscalls.forbid_new_privileges()
     restrict_with_landlock(writable, network=network)
+    if program := call_filter(own_processes=own_processes):
+        syscalls.filter_system_calls(program)
 
 
 def _close_files() -> None:

@@ -1,14 +1,16 @@
-"""Placeholder files in git's folder for names that must not appear in it while a command runs.
+"""Placeholders for names that must not appear while a command runs, in git's folder and in the user's home.
 
 Most sandboxes keep a command from changing what is there, and not from making what is not. So what is not
 there is made first. Git takes nothing from an empty file or folder, and a `commondir` that names the folder
 it is in says what git does without one. That one goes again with the last command that needs it, and so
-does an empty folder of submodules; an empty file and an empty folder of hooks stay.
+does an empty folder of submodules; an empty file and an empty folder of hooks stay. A folder from which the
+user's agents and hooks would be read is made empty, and goes again with the last command.
 """
 
 import fcntl
 import os
 import re
+import stat
 import tempfile
 import time
 from collections.abc import Iterable
@@ -16,8 +18,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from msgspec import Struct
-from msgspec.structs import replace
 
+from gencode.core.structs import replace
 from gencode.sandbox.guarded_paths import file_mode, is_linked_worktree_file
 from gencode.sandbox.profile import SandboxProfile
 
@@ -33,6 +35,8 @@ _PER_WORKTREE = re.compile(rb"^\s*(?:\[extensions\]\s*)?worktreeconfig\b", re.I 
 _LARGEST_CONFIG = 1 << 20
 _TRIES = 50
 _PAUSE = 0.01
+_RESERVED = 0o500
+"""The permissions of a folder that stands in; somebody's own folder has others."""
 _OPEN = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
@@ -41,9 +45,17 @@ class Placeholders(Struct):
 
     plan: SandboxProfile
     commons: list[tuple[Path, int]]
+    folders: list[tuple[Path, int]] = []
 
     def release(self) -> None:
         """Remove what stands in, unless another command needs it."""
+        while self.folders:
+            path, handle = self.folders.pop()
+            with suppress(OSError):
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                if _is_at(handle, path):
+                    path.rmdir()
+            os.close(handle)
         while self.commons:
             path, handle = self.commons.pop()
             with suppress(OSError):
@@ -62,6 +74,9 @@ def add_placeholders(plan: SandboxProfile) -> Placeholders:
     """
     held = Placeholders(plan, [])
     closed: list[Path] = []
+    for place in plan.reserved:
+        with suppress(OSError):  # whoever cannot make it here cannot make it inside either
+            held.folders += _reserved(place)
     for folder in _git_folders(plan):
         try:
             if is_linked_worktree_file(folder / _COMMON):
@@ -128,6 +143,25 @@ def _common(path: Path) -> list[tuple[Path, int]]:
         if handle is None:
             continue
         if os.pread(handle, len(OWN_COMMONDIR) + 1, 0) != OWN_COMMONDIR:
+            os.close(handle)
+            return []
+        if _is_locked(handle) and _is_at(handle, path):
+            return [(path, handle)]
+        os.close(handle)
+        time.sleep(_PAUSE)
+    raise OSError(f"{path} is in use")
+
+
+def _reserved(path: Path) -> list[tuple[Path, int]]:
+    """A folder that stands in, with a lock by which others see that it is needed; nothing for another one."""
+    for _ in range(_TRIES):
+        with suppress(FileExistsError):
+            path.mkdir(mode=_RESERVED)
+        try:
+            handle = os.open(path, _OPEN | os.O_DIRECTORY)
+        except FileNotFoundError:
+            continue
+        if stat.S_IMODE(os.fstat(handle).st_mode) != _RESERVED:
             os.close(handle)
             return []
         if _is_locked(handle) and _is_at(handle, path):

@@ -1,15 +1,17 @@
-"""What a sandboxed command may read, write and reach, before anybody knows how the machine enforces it."""
+"""The sandbox profile: what a command may read, write and reach, whichever sandbox enforces it."""
 
 import os
 import stat
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from enum import StrEnum
+from itertools import islice
 from pathlib import Path
 
 from msgspec import Struct
-from msgspec.structs import replace
 
+from gencode.core.structs import replace
 from gencode.permissions.agent_folders import users_places, worktrees_folder
 from gencode.permissions.secrets import KERNEL_ROOTS, SYSTEM_ROOTS, folded, holds_own_settings, is_under
 from gencode.sandbox.guarded_paths import (
@@ -22,6 +24,7 @@ from gencode.sandbox.guarded_paths import (
 )
 
 _RUN = Path("/run")
+SYSTEM_TMP = Path("/tmp")  # noqa: S108  (a folder of the command's own is put there)
 _SOCKET_FOLDERS = (_RUN, Path("/tmp/.X11-unix"), Path("/tmp/.ICE-unix"))  # noqa: S108  (they are hidden, not used)
 _SYSTEM_IN_RUN = ("current-system", "booted-system", "opengl-driver")
 """Programs and libraries that some systems keep in /run."""
@@ -29,6 +32,16 @@ _NAMES_OF_HOSTS = ("resolve/stub-resolv.conf", "resolve/resolv.conf")
 _OPEN_PARTS_OF_HOME = ("agents", "skills")
 _MASTER_SOCKETS = ("TMUX", "VSCODE_IPC_HOOK_CLI", "DOCKER_HOST", "DBUS_SESSION_BUS_ADDRESS")
 _AGENT_SOCKET = "SSH_AUTH_SOCK"
+_HOME_SOCKETS = (
+    *(".docker/*/docker.sock", ".colima/docker.sock", ".colima/*/docker.sock", ".rd/docker.sock"),
+    *(".orbstack/run/docker.sock", ".lima/*/sock/*.sock", ".local/share/containers/podman/machine/*/*.sock"),
+    *(".gnupg/S.*", ".ssh/*", ".1password/*.sock", ".emacs.d/server/*", ".local/state/nvim/*"),
+)
+"""Where programs of the user listen in their home folder."""
+_IN_TMP = ("emacs", "nvim", "ssh-", "vscode-", "dbus-", "tmux-")
+"""How the names of their sockets, and of folders with such, begin in /tmp."""
+_MOST_SOCKETS = 64
+_MOST_IN_TMP = 5_000
 _SYSTEM = SYSTEM_ROOTS | KERNEL_ROOTS
 _MOST_DENIED = 200
 """Each is mounted by itself, and a repository may bring many rules."""
@@ -60,6 +73,8 @@ class SandboxProfile(Struct, frozen=True):
     """A private folder; the command finds it in TMPDIR."""
     guarded: tuple[Path, ...] = ()
     """Never written, though they lie in a writable folder; those that do not exist must not appear."""
+    reserved: tuple[Path, ...] = ()
+    """Guarded ones that are missing and must not appear: where agents and hooks of the user are read."""
     hidden: tuple[Path, ...] = ()
     """Not even read."""
     shown: tuple[Path, ...] = ()
@@ -67,6 +82,12 @@ class SandboxProfile(Struct, frozen=True):
     veiled: tuple[Path, ...] = ()
     """Not read either, because a rule says so, though nothing here depends on it."""
     network: bool = False
+    joined: bool = False
+    """It starts in a network namespace of its task, and keeps that one."""
+    private_tmp: bool = False
+    """The command finds `temp` at /tmp and in TMPDIR, where the wall can do that, and no other /tmp."""
+    of_tmp: tuple[Path, ...] = ()
+    """What it then sees of the system's /tmp, to read it."""
     aliases: tuple[FolderAlias, ...] = ()
     """Other names of folders. Not every wall can give them."""
 
@@ -105,23 +126,47 @@ def workspace_profile(
     homes_of_git = [*given, *(git.parent for git in above), *inner]
     ways_out, needed = _command_sockets(environ, network=network)
     trees = [folder for folder in (worktrees_folder(mine),) if folder.is_relative_to(mine)]
+    kept = [place for each in users for place in _kept(each, given)]
+    guarded = dict.fromkeys(
+        [
+            mine,
+            *(name for top in homes_of_git for name in guarded_names(top)),
+            *kept,
+            *(real_path(each) for path in started if file_mode(each := real_path(workspace) / path)),
+        ]
+    )
+    shown = (*(mine / name for name in _OPEN_PARTS_OF_HOME), *trees, *needed)
+    seen = needed_of_tmp([*roots, *writable, *guarded, *users, *trees])
     return SandboxProfile(
         writable=writable,
         temp=real_path(temp),
-        guarded=tuple(
-            dict.fromkeys(
-                [
-                    mine,
-                    *(name for top in homes_of_git for name in guarded_names(top)),
-                    *(place for each in users for place in _kept(each, given)),
-                    *(real_path(each) for path in started if file_mode(each := real_path(workspace) / path)),
-                ]
-            )
-        ),
+        guarded=tuple(guarded),
+        reserved=tuple(dict.fromkeys(place for place in kept if not os.path.lexists(place))),
         hidden=(mine, *ways_out),
-        shown=(*(mine / name for name in _OPEN_PARTS_OF_HOME), *trees, *needed),
+        shown=shown,
         network=network,
+        private_tmp=seen is not None,
+        of_tmp=tuple(seen or ()),
     )
+
+
+def _home() -> list[Path]:
+    """The user's home folder, where anybody knows it."""
+    try:
+        return [real_path(Path.home())]
+    except RuntimeError:
+        return []
+
+
+def needed_of_tmp(needed: Iterable[Path]) -> list[Path] | None:
+    """What of the system's /tmp a command has to see beside its own; None where it has to see all of it."""
+    if sys.platform != "linux" or SYSTEM_TMP.is_symlink() or not SYSTEM_TMP.is_dir():
+        return None
+    places = [*needed, *_home(), *program_folders()]
+    if any(SYSTEM_TMP.is_relative_to(place) for place in needed):
+        return None
+    inside = (place.relative_to(SYSTEM_TMP) for place in places if SYSTEM_TMP in place.parents)
+    return [*dict.fromkeys(SYSTEM_TMP / each.parts[0] for each in inside)]
 
 
 def hide_denied(plan: SandboxProfile, closed: Iterable[str], cwd: Path) -> SandboxProfile:
@@ -140,7 +185,8 @@ def hide_denied(plan: SandboxProfile, closed: Iterable[str], cwd: Path) -> Sandb
 
 def program_folders() -> Iterator[Path]:
     """Where programs and our own modules lie: what a copy brings must not be taken for this machine's."""
-    places = (*os.environ.get("PATH", os.defpath).split(os.pathsep), sys.prefix, sys.base_prefix)
+    python = (str(Path(sys.executable).parent), sys.prefix, sys.base_prefix)
+    places = (*os.environ.get("PATH", os.defpath).split(os.pathsep), *python)
     for text in (*places, *sys.path, _PACKAGE):
         if text.startswith("/"):
             yield Path(text)
@@ -158,10 +204,12 @@ def layers(plan: SandboxProfile, *, missing: bool = False) -> list[tuple[Path, A
     for place, _ in _guarded(plan):
         if missing or file_mode(place):
             found[place] = Access.READ
-    for place in map(real_path, plan.shown):
+    for place in map(real_path, (*plan.shown, *(plan.of_tmp if plan.private_tmp else ()))):
         if missing or file_mode(place):
             found.setdefault(place, Access.READ)
     for place in map(real_path, (*plan.hidden, *plan.veiled)):
+        if plan.private_tmp and SYSTEM_TMP in place.parents and not any(map(place.is_relative_to, found)):
+            continue  # it is not there anyway
         if (missing or file_mode(place)) and found.get(place) is not Access.WRITE:
             found[place] = Access.HIDE
     return sorted(found.items(), key=lambda item: len(item[0].parts))
@@ -199,9 +247,13 @@ def _users_places() -> tuple[str, ...]:
 def _kept(place: Path, writable: Iterable[Path]) -> list[Path]:
     """A place of the user's that a command could write to.
 
-    Where it is missing or a link, the folder around it as well: it could be made there, or made anew.
+    Where it is missing or a link, the folder around it as well: it could be made there, or made anew. Where
+    that is missing too, the first of its folders that is.
     """
     around = [] if file_mode(place) and not place.is_symlink() else [place.parent]
+    if around and not os.path.lexists(place.parent):
+        missing = [each for each in place.parents if not os.path.lexists(each)]
+        place, around = missing[-1], []
     found = [real_path(each) for each in (place, *around) if each == place or file_mode(each)]
     return [each for each in found for root in writable if each != root and each.is_relative_to(root)]
 
@@ -230,12 +282,25 @@ def _command_sockets(environ: Mapping[str, str], *, network: bool) -> tuple[list
     hidden = [*_SOCKET_FOLDERS, Path(f"/tmp/tmux-{os.getuid()}")]  # noqa: S108
     hidden += [socket for name in _MASTER_SOCKETS for socket in _sockets(environ.get(name, ""))]
     agents = _sockets(environ.get(_AGENT_SOCKET, ""))
+    hidden += [each for each in _listening() if each not in agents]
     shown = [_RUN / name for name in _SYSTEM_IN_RUN]
     if network:
         shown += [*(_RUN / "systemd" / name for name in _NAMES_OF_HOSTS), *agents]
     else:
         hidden += agents
     return hidden, shown
+
+
+def _listening() -> Iterator[Path]:
+    """Sockets of the user's programs in the places where those put them."""
+    patterns = [(home, each) for home in _home() for each in _HOME_SOCKETS]
+    with suppress(OSError), os.scandir(SYSTEM_TMP) as entries:
+        begun = [each.name for each in islice(entries, _MOST_IN_TMP) if each.name.startswith(_IN_TMP)]
+        patterns += [(SYSTEM_TMP / name, each) for name in begun for each in ("", "*", "*/*")]
+    for folder, pattern in patterns:
+        with suppress(OSError):  # some of it may be closed to us, and then it is to commands
+            found = islice(folder.glob(pattern) if pattern else iter((folder,)), _MOST_SOCKETS)
+            yield from [each for each in found if stat.S_ISSOCK(file_mode(each))]
 
 
 def _sockets(value: str) -> Sequence[Path]:

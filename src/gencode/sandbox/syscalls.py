@@ -2,11 +2,15 @@
 
 import ctypes
 import os
+import signal
 
 AT_FDCWD = -100
 AT_EMPTY_PATH = 0x1000
 AT_RECURSIVE = 0x8000
 NEW_MOUNTS = 0x00020000
+NEW_CONTROL_GROUPS = 0x02000000
+NEW_HOST_NAME = 0x04000000
+NEW_PROCESSES = 0x20000000
 NEW_IPC = 0x08000000
 NEW_USER = 0x10000000
 NEW_NETWORK = 0x40000000
@@ -32,6 +36,9 @@ _NO_NEW_PRIVILEGES = 38
 _DROP_FROM_BOUNDING_SET = 24
 _AMBIENT_CAPABILITIES = 47
 _CLEAR_AMBIENT = 4
+_PARENT_DEATH_SIGNAL = 1
+_SET_SECCOMP = 22
+_FILTER_MODE = 2
 _SET_INTERFACE_FLAGS = 0x8914
 _UP = 1
 _LAST_CAPABILITY = 63
@@ -61,6 +68,10 @@ class _PathBeneath(ctypes.Structure):
 
 class _InterfaceFlags(ctypes.Structure):
     _fields_ = (("name", ctypes.c_char * 16), ("flags", ctypes.c_short), ("rest", ctypes.c_char * 22))
+
+
+class _FilterProgram(ctypes.Structure):
+    _fields_ = (("length", ctypes.c_ushort), ("filter", ctypes.c_void_p))
 
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -149,6 +160,21 @@ def landlock_allow(ruleset: int, access: int, folder: int) -> None:
 def landlock_restrict(ruleset: int) -> None:
     """From here on the rules hold, for us and for all that we start."""
     _call("landlock", _LANDLOCK_RESTRICT_SELF, ruleset, 0)
+
+
+def end_with_parent() -> None:
+    """This process is killed when the one that started it ends."""
+    _checked(_prctl(_PARENT_DEATH_SIGNAL, signal.SIGKILL), "parent death signal")
+
+
+def filter_system_calls(program: bytes) -> None:
+    """From here on a filter decides about every call, for us and for all that we start."""
+    code = ctypes.create_string_buffer(program, len(program))
+    wanted = _FilterProgram(len(program) // 8, ctypes.addressof(code))
+    zero = ctypes.c_ulong(0)
+    _checked(
+        _libc.prctl(_SET_SECCOMP, ctypes.c_ulong(_FILTER_MODE), ctypes.byref(wanted), zero, zero), "seccomp"
+    )
 
 
 def forbid_new_privileges() -> None:

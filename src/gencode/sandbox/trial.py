@@ -1,4 +1,4 @@
-"""What a sandbox really keeps out, found by trying it and not by asking for it."""
+"""Tries out what a sandbox really enforces: runs forbidden operations inside it."""
 
 import os
 import shutil
@@ -12,7 +12,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from gencode.sandbox.profile import SandboxProfile
+from gencode.sandbox.profile import SandboxProfile, needed_of_tmp
 
 Enclose = Callable[[Sequence[str], SandboxProfile], list[str]]
 """From a command line to one that runs it enclosed."""
@@ -21,7 +21,7 @@ SECONDS = 20.0
 
 # Runs inside. Each line tries one thing and prints its name if it could be done.
 _ATTEMPTS = """
-import os, socket, sys
+import os, resource, socket, sys
 base, tcp, udp, abstract, outsider = sys.argv[1:]
 def attempt(name, deed):
     try:
@@ -41,11 +41,22 @@ def connect(family, address):
 def send():
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as client:
         client.sendto(b"x", ("127.0.0.1", int(udp)))
+def serve():
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        connect(socket.AF_INET, server.getsockname())
 def work():
     write("/workspace/file")
     with open(os.environ["TMPDIR"] + "/file", "w") as file:
         file.write("x")
 attempt("work", work)
+def tmp():
+    name = os.path.basename(base) + ".mark"
+    os.close(os.open("/tmp/" + name, os.O_CREAT | os.O_EXCL))
+    try:
+        os.stat(base + "/temp/" + name)
+    finally:
+        os.unlink("/tmp/" + name)
+attempt("tmp", tmp)
 attempt("create", lambda: write("/outside/new"))
 attempt("overwrite", lambda: write("/outside/old"))
 attempt("truncate", lambda: os.truncate(base + "/outside/old", 0))
@@ -59,9 +70,12 @@ attempt("kernel", lambda: open_only("/proc/sys/kernel/core_pattern"))
 attempt("kernel", lambda: open_only("/proc/sysrq-trigger"))
 attempt("tcp", lambda: connect(socket.AF_INET, ("127.0.0.1", int(tcp))))
 attempt("udp", send)
+attempt("localhost", serve)
 attempt("abstract", lambda: connect(socket.AF_UNIX, "\\0" + abstract))
 attempt("socket", lambda: connect(socket.AF_UNIX, base + "/outside/socket"))
 attempt("signal", lambda: os.kill(int(outsider), 0))
+if hasattr(resource, "prlimit"):
+    attempt("limits", lambda: resource.prlimit(int(outsider), resource.RLIMIT_CORE))
 """
 
 
@@ -100,7 +114,15 @@ def try_sandbox(enclose: Enclose) -> TrialResult:
 def _run(command: list[str], base: Path, enclose: Enclose) -> TrialResult:
     workspace = base / "workspace"
     guarded = tuple(workspace / name for name in (".git/hooks", ".git/config", "later"))
-    plan = SandboxProfile((workspace,), base / "temp", guarded, hidden=(base / "home",))
+    seen = needed_of_tmp([base])
+    plan = SandboxProfile(
+        (workspace,),
+        base / "temp",
+        guarded,
+        hidden=(base / "home",),
+        private_tmp=seen is not None,
+        of_tmp=tuple(seen or ()),
+    )
     try:
         ended = subprocess.run(
             enclose(command, plan),
@@ -163,8 +185,8 @@ def restrictions(possible: frozenset[str]) -> Iterator[str]:
         yield "They have no network unless you allow it."
     elif "tcp" not in possible:
         yield "They have no TCP connections unless you allow the network."
-    if "signal" not in possible:
-        yield "They cannot signal processes outside."
+    if possible.isdisjoint({"signal", "limits"}):
+        yield "They cannot signal or limit processes outside."
 
 
 def unenforced(possible: frozenset[str]) -> Iterator[str]:
@@ -186,7 +208,7 @@ def unenforced(possible: frozenset[str]) -> Iterator[str]:
     if "socket" in possible:
         hidden = "" if "hidden" in possible else ", except those in /run and a few other well-known ones"
         yield f"Commands can talk to programs whose sockets lie in a folder{hidden}."
-    if "signal" in possible:
+    if not possible.isdisjoint({"signal", "limits"}):
         yield "Commands can stop your other programs."
     if "hidden" in possible:
         yield "Commands can read GenCode's database and settings."

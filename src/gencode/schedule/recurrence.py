@@ -1,16 +1,17 @@
 """When a job is due: cron expressions, intervals and single moments, in a time zone.
 
-A cron expression goes by the clock on the wall. Where clocks are put forward, a time that is left out comes
-at the first minute after the gap; where they are put back, a time that comes twice counts once, the first.
-Only expressions whose minute or hour begins with `*` follow the wall minute by minute: in both hours, and in
-no gap.
+A cron expression is read by CronSim, which follows Debian's cron: where clocks are put forward, a time that
+is left out comes at the first minute after the gap; where they are put back, a time that comes twice counts
+once, the first. Only expressions whose minute or hour begins with `*` follow the wall minute by minute: in
+both hours, and in no gap.
 """
 
 import os
 import re
 import struct
-from collections.abc import Iterable, Iterator, Mapping
-from datetime import UTC, date, datetime, timedelta
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from io import BytesIO
 from itertools import islice, takewhile
@@ -23,14 +24,12 @@ from gencode.core.errors import UserMistake
 from gencode.core.ids import stamp
 
 SHORTEST = 60
-"""Seconds between two runs at least."""
+"""The shortest time between two runs, in seconds."""
 LONGEST = 366 * 24 * 3600
 FARTHEST = timedelta(days=3660)
-"""Nothing is planned for a moment farther away."""
+"""The farthest time in the future that can be scheduled."""
 LONGEST_TEXT = 200
-_SEARCHED_DAYS = 366 * 9  # from one 29 February to the next over a year that has none
 _MINUTE = timedelta(minutes=1)
-_DAY = timedelta(days=1)
 
 _MACROS = {
     "@yearly": "0 0 1 1 *",
@@ -41,11 +40,8 @@ _MACROS = {
     "@midnight": "0 0 * * *",
     "@hourly": "0 * * * *",
 }
-_MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
-_WEEKDAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
-_PART = re.compile(
-    r"(?P<first>\*|[0-9]{1,2}|[a-z]{3})(?:-(?P<last>[0-9]{1,2}|[a-z]{3}))?(?:/(?P<step>[0-9]{1,2}))?"
-)
+_SINGLE = re.compile(r"\b(\w+)-\1/\d+")
+"""A range of one number with a step; CronSim 2.8 continues to the end of the field."""
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 _SPAN = re.compile(
     r"([0-9]{1,9})\s*(s|secs?|seconds?|m|mins?|minutes?|h|hrs?|hours?|d|days?|w|weeks?)(?![a-z])"
@@ -54,78 +50,44 @@ _WORDS = {"minute": "1m", "hour": "1h", "day": "1d", "week": "1w"}
 WAYS = 'write it as "0 9 * * 1-5", "@daily", "every 10m", "in 2h" or "at 2026-11-30T09:00"'
 
 
-class CronField(Struct, frozen=True):
-    """One of the five fields of a cron expression."""
-
-    name: str
-    least: int
-    most: int
-    names: tuple[str, ...] = ()
-
-
 _FIELDS = (
-    CronField("minute", 0, 59),
-    CronField("hour", 0, 23),
-    CronField("day of the month", 1, 31),
-    CronField("month", 1, 12, _MONTHS),
-    CronField("day of the week", 0, 7, _WEEKDAYS),
+    ("minute", "a number from 0 to 59"),
+    ("hour", "a number from 0 to 23"),
+    ("day of the month", "a number from 1 to 31, or l for the last one"),
+    ("month", "a number from 1 to 12, or a name such as jan"),
+    (
+        "day of the week",
+        "a number from 0 to 7, a name such as mon, or mon#1 or 5l for the first or last one",
+    ),
 )
+"""The fields of a cron expression: their names, and their values."""
 
 
 class Cron(Struct, frozen=True):
-    """A cron expression: five fields, each with the numbers it means."""
+    """A cron expression of five fields."""
 
     text: str
-    minutes: frozenset[int]
-    hours: frozenset[int]
-    days: frozenset[int]
-    months: frozenset[int]
-    weekdays: frozenset[int]
 
     def __str__(self) -> str:
         return self.text
 
-    @property
-    def wild(self) -> bool:
-        """Whether it follows the clock minute by minute and not by single times of the day."""
-        minute, hour, *_ = self.text.split()
-        return minute.startswith("*") or hour.startswith("*")
-
-    def on(self, day: date) -> bool:
-        """Whether it means this day: where both kinds of days are named, one of them is enough."""
-        if day.month not in self.months:
-            return False
-        of_month, of_week = day.day in self.days, day.isoweekday() % 7 in self.weekdays
-        fields = self.text.split()
-        either = not fields[2].startswith("*") and not fields[4].startswith("*")
-        return of_month or of_week if either else of_month and of_week
-
     def times(self, after: datetime, zone: ZoneInfo) -> Iterator[datetime]:
-        """Every moment after one, in order."""
-        day = after.astimezone(zone).date() - _DAY  # a clock that is put back may lead into the day before
-        kept: list[datetime] = []
-        empty = 0
-        while empty < _SEARCHED_DAYS:
-            fresh = [each for each in self._of_day(day, zone) if each > after] if self.on(day) else []
-            ready = max(kept, default=None)
-            both = sorted({*kept, *fresh})
-            kept = [] if ready is None else [each for each in both if each > ready]
-            if ready is None:
-                kept = both
-            else:
-                yield from (each for each in both if each <= ready)
-            empty = 0 if fresh else empty + 1
-            day += _DAY
+        """The times after a moment, in order."""
+        from cronsim import CronSim, CronSimError
 
-    def _of_day(self, day: date, zone: ZoneInfo) -> Iterator[datetime]:
-        for hour in self.hours:
-            for minute in self.minutes:
-                wall = datetime(day.year, day.month, day.day, hour, minute)
-                yield from _moments(wall, zone) if self.wild else (moment_of(wall, zone),)
+        often = any(field.startswith("*") for field in self.text.split()[:2])
+        with suppress(CronSimError):  # no month has such a day
+            for found in CronSim(self.text, after.astimezone(zone)):
+                moment = found.astimezone(UTC)
+                # In an hour that comes twice, CronSim also names times of the first one again. Of a day that
+                # begins with a skipped hour it names times in that, which only fixed times are made up for.
+                exists = moment.astimezone(zone).replace(tzinfo=None) == found.replace(tzinfo=None)
+                if moment > after and (exists or not often):
+                    yield moment
 
 
 class Every(Struct, frozen=True):
-    """Again and again after so many seconds, counted from when it was planned."""
+    """Repeats after so many seconds, counted from when it was scheduled."""
 
     seconds: int
     begun: datetime
@@ -134,7 +96,7 @@ class Every(Struct, frozen=True):
         return f"every {_span(self.seconds)}"
 
     def times(self, after: datetime, zone: ZoneInfo) -> Iterator[datetime]:
-        """Every moment after one, in order."""
+        """The times after a moment, in order."""
         passed = max(0, int((after - self.begun).total_seconds() // self.seconds))
         while True:
             passed += 1
@@ -142,7 +104,7 @@ class Every(Struct, frozen=True):
 
 
 class Once(Struct, frozen=True):
-    """At one moment."""
+    """One time."""
 
     at: datetime
 
@@ -150,7 +112,7 @@ class Once(Struct, frozen=True):
         return f"at {stamp(self.at)}"
 
     def times(self, after: datetime, zone: ZoneInfo) -> Iterator[datetime]:
-        """That moment, if it comes after one."""
+        """The time, if it is after a moment."""
         if self.at > after:
             yield self.at
 
@@ -159,7 +121,7 @@ Schedule = Cron | Every | Once
 
 
 def parse_schedule(text: str, now: datetime, zone: ZoneInfo) -> Schedule:
-    """Read a schedule that is planned at a moment; UserMistake says how to write it."""
+    """Parse a schedule at a moment; UserMistake says how to write it."""
     said = " ".join(text.split())
     first, _, rest = said.partition(" ")
     if not said or len(said) > LONGEST_TEXT:
@@ -184,7 +146,7 @@ def parse_schedule(text: str, now: datetime, zone: ZoneInfo) -> Schedule:
 
 
 def read_schedule(text: str, begun: datetime) -> Schedule:
-    """A schedule as it was written down when it was planned, whatever the time is now."""
+    """A stored schedule, by the time when it was scheduled."""
     first, _, rest = text.partition(" ")
     if first == "at":
         return Once(datetime.fromisoformat(rest))
@@ -192,13 +154,13 @@ def read_schedule(text: str, begun: datetime) -> Schedule:
 
 
 def next_time(schedule: Schedule, after: datetime, zone: ZoneInfo) -> datetime | None:
-    """The first moment after one; None when there is none any more."""
+    """The first time after a moment; None if there is none any more."""
     found = next(schedule.times(after, zone), None)
     return None if found is None or found > after + FARTHEST else found
 
 
 def count_until(schedule: Schedule, first: datetime, last: datetime, zone: ZoneInfo, most: int) -> int:
-    """How many moments there are from `first`, which is one of them, to `last`; `most` stands for more."""
+    """The number of times from `first`, which is one of them, to `last`; `most` stands for more."""
     if first > last:
         return 0
     later = islice(schedule.times(first, zone), most - 1)
@@ -206,29 +168,10 @@ def count_until(schedule: Schedule, first: datetime, last: datetime, zone: ZoneI
 
 
 def moment_of(wall: datetime, zone: ZoneInfo) -> datetime:
-    """The moment at which a clock on the wall shows a time: the first one, or the end of the gap it is in."""
-    moment = wall.replace(tzinfo=zone, fold=0).astimezone(UTC)
-    if moment.astimezone(zone).replace(tzinfo=None, fold=0) == wall:
-        return moment
-    before = wall.replace(tzinfo=zone, fold=1).astimezone(UTC)
-    return _change(before, moment, zone)
-
-
-def _moments(wall: datetime, zone: ZoneInfo) -> Iterable[datetime]:
-    """Every moment at which a clock shows a time: none in a gap, two where it is put back."""
-    both = {wall.replace(tzinfo=zone, fold=fold).astimezone(UTC) for fold in (0, 1)}
-    return [each for each in both if each.astimezone(zone).replace(tzinfo=None, fold=0) == wall]
-
-
-def _change(before: datetime, after: datetime, zone: ZoneInfo) -> datetime:
-    """The first minute at which the clocks that change between two moments show the new time."""
-    new = after.astimezone(zone).utcoffset()
-    early, late = int(before.timestamp()), int(after.timestamp())
-    while late - early > 1:
-        middle = (early + late) // 2
-        changed = datetime.fromtimestamp(middle, zone).utcoffset() == new
-        early, late = (early, middle) if changed else (middle, late)
-    return datetime.fromtimestamp(late + -late % 60, UTC)
+    """The moment at which a clock shows a time: the first one, or the end of the gap it is in."""
+    while (moment := wall.replace(tzinfo=zone).astimezone(UTC)).astimezone(zone).replace(tzinfo=None) != wall:
+        wall = wall.replace(second=0) + _MINUTE
+    return moment
 
 
 def _once(said: str, at: datetime, now: datetime) -> Once:
@@ -273,40 +216,25 @@ def _span(seconds: int) -> str:
 
 
 def _cron(text: str) -> Cron:
-    parts = text.split()
-    numbers = [_numbers(part, field) for part, field in zip(parts, _FIELDS, strict=True)]
-    minutes, hours, days, months, weekdays = numbers
-    return Cron(" ".join(parts), minutes, hours, days, months, frozenset(each % 7 for each in weekdays))
-
-
-def _numbers(text: str, field: CronField) -> frozenset[int]:
-    found: set[int] = set()
-    for part in text.split(","):
-        match = _PART.fullmatch(part)
-        if match is None:
+    parts = _SINGLE.sub(r"\1", text).split()
+    for place, (part, (name, wanted)) in enumerate(zip(parts, _FIELDS, strict=True)):
+        alone = ["*"] * len(_FIELDS)
+        alone[place] = part
+        if not _is_cron(" ".join(alone)):
             raise UserMistake(
-                f"{part!r} is not a {field.name}; write a number, a range such as 1-5, */2 or *."
+                f"{part!r} is not a {name}; write {wanted}, a list, a range such as 1-5, */2 or *."
             )
-        first, last, step = match["first"], match["last"], int(match["step"] or 1)
-        if first == "*":
-            low, high = field.least, field.most
-        else:
-            low = _number(first, field)
-            high = _number(last, field) if last else low
-        if step < 1 or low > high or (match["step"] and not last and first != "*") or (first == "*" and last):
-            raise UserMistake(
-                f"{part!r} is not a {field.name}; write a number, a range such as 1-5, */2 or *."
-            )
-        found.update(range(low, high + 1, step))
-    return frozenset(found)
+    return Cron(" ".join(parts))
 
 
-def _number(text: str, field: CronField) -> int:
-    if text in field.names:
-        return field.names.index(text) + field.least
-    if not text.isdecimal() or not field.least <= int(text) <= field.most:
-        raise UserMistake(f"{text!r} is not a {field.name}; it goes from {field.least} to {field.most}.")
-    return int(text)
+def _is_cron(text: str) -> bool:
+    from cronsim import CronSim, CronSimError
+
+    try:
+        CronSim(text, datetime.min)
+    except CronSimError:
+        return False
+    return True
 
 
 LOCAL = "localtime"
@@ -348,8 +276,8 @@ def users_zone(environ: Mapping[str, str] | None = None) -> str:
         return LOCAL
 
 
-def told(moment: datetime, zone: ZoneInfo) -> str:
-    """A moment as a person in that zone reads it, with the zone."""
+def format_time(moment: datetime, zone: ZoneInfo) -> str:
+    """A moment as text in a zone, with the zone."""
     there = moment.astimezone(zone)
     return f"{there:%Y-%m-%d %H:%M} {there.tzname() or zone.key}"
 
@@ -372,7 +300,7 @@ def _by_rule(rule: str, name: str) -> ZoneInfo:
 
 
 def _file_of(rule: str) -> BytesIO:
-    """A file of the zone database in which nothing stands but a rule for all times."""
+    """A file of the zone database that contains only a rule for all times."""
     head = b"TZif2" + bytes(15)
     counts = struct.pack(">6l", 0, 0, 0, 0, 1, 4)
     body = struct.pack(">lbb", 0, 0, 0) + b"UTC\0"

@@ -12,20 +12,20 @@ from gencode.core.errors import UnknownName, UserMistake
 from gencode.core.ids import clean_id, moment, stamp
 from gencode.core.rules import Policy
 from gencode.core.text import one_line
-from gencode.schedule.recurrence import next_time, parse_schedule, told, users_zone, zone_of
+from gencode.schedule.recurrence import format_time, next_time, parse_schedule, users_zone, zone_of
 
 MOST = 200
-"""So many appointments there are at most, of all folders together."""
+"""The most scheduled jobs, of all folders together."""
 LONGEST_PROMPT = 20_000
 LONGEST_LABEL = 80
 
 
 class JobRequest(Struct, frozen=True):
-    """What somebody wants to have done later.
+    """A request to schedule a job.
 
-    Without `task` it is something said in a conversation that `agent` leads (empty: the main agent), in the
-    one with the id `session` or each time in a new one; with it, a task of `agent`. What comes of it is also
-    sent to the address `to`.
+    Without `task` it is a prompt in a conversation that `agent` leads (empty: the main agent), in the one
+    with the id `session` or each time in a new one; with it, a task of `agent`. The result is also sent to
+    the address `to`.
     """
 
     when: str
@@ -40,10 +40,10 @@ class JobRequest(Struct, frozen=True):
 
 
 class ScheduledJob(Struct, frozen=True, omit_defaults=True):
-    """Work that is planned: a plan with its folder, with what it may do, and with what became of it so far.
+    """A scheduled job: the request with its folder, its permissions, and the state of its runs.
 
-    `policy` is the root's as it was when this was planned. `due` is when it runs next (None: never again),
-    `owner` the process that is at it, `began` the due time of that run. `revision` counts the changes.
+    `policy` is the root's as it was when the job was scheduled. `due` is its next run (None: never again),
+    `owner` the process that runs it, `began` the due time of that run. `revision` counts the changes.
     """
 
     when: str
@@ -71,61 +71,61 @@ class ScheduledJob(Struct, frozen=True, omit_defaults=True):
 
     @property
     def title(self) -> str:
-        """What it is called in a line."""
+        """Its title in a line."""
         return self.label or one_line(self.prompt, LONGEST_LABEL)
 
     @property
     def next_told(self) -> str:
-        """When it runs next, in its own zone."""
-        return told(moment(self.due), zone_of(self.zone)) if self.due else "never again"
+        """The time of its next run, in its own zone."""
+        return format_time(moment(self.due), zone_of(self.zone)) if self.due else "never again"
 
 
 class JobStore(Protocol):
-    """Where appointments are kept. Every change is guarded by the revision, so that one process wins."""
+    """The port for scheduled jobs. Every change is guarded by the revision, so that one process wins."""
 
-    async def add(self, appointment: ScheduledJob, most: int) -> ScheduledJob:
-        """Write a new one under a free id; UserMistake when there are so many already."""
+    async def add(self, job: ScheduledJob, most: int) -> ScheduledJob:
+        """Store a new job under a free id; UserMistake if there are too many."""
         ...
 
     async def jobs(self) -> list[ScheduledJob]:
-        """All of them, oldest first."""
+        """All jobs, oldest first."""
         ...
 
     async def due_or_running(self, now: str) -> list[ScheduledJob]:
-        """Those that are due, or that some process is at."""
+        """The jobs that are due, or that some process runs."""
         ...
 
     async def replace(
         self, before: ScheduledJob, after: ScheduledJob | None, draft: OutgoingMessage | None = None
     ) -> bool:
-        """Put `after` (None: nothing) in the place of `before` and put a message out, all or nothing.
+        """Replace `before` with `after` (None: remove it) and store a message, in one transaction.
 
-        False when somebody else has changed it since.
+        False if somebody else has changed it since.
         """
         ...
 
 
 class JobContext(Struct, frozen=True):
-    """Where appointments are made: a folder, what may be done there at this moment, and who is known."""
+    """The context of new jobs: a folder, the permissions there, and the known agents."""
 
     cwd: str
     policy: Callable[[], Policy]
     model: str
     find: Callable[[str], object]
-    """Knows agents; UnknownName offers the nearest."""
+    """Finds agents; UnknownName suggests the nearest."""
     reach: Callable[[str], None]
-    """Knows channels by address, likewise."""
+    """Checks the channel of an address, likewise."""
 
 
 class JobCalendar:
-    """Makes, lists and removes appointments for one folder."""
+    """Makes, lists and removes the jobs of one folder."""
 
     def __init__(self, schedule: JobStore, site: JobContext) -> None:
         self._schedule = schedule
         self._site = site
 
     async def add(self, plan: JobRequest, by: str = "") -> ScheduledJob:
-        """Plan something; UserMistake says what is wrong with it."""
+        """Schedule a job; UserMistake says what is wrong with it."""
         self._check(plan)
         name = plan.zone.strip() or users_zone()
         zone, now = zone_of(name), datetime.now(UTC)
@@ -152,12 +152,12 @@ class JobCalendar:
         return await self._schedule.add(appointment, MOST)
 
     async def listed(self, *, everywhere: bool = False) -> list[ScheduledJob]:
-        """The appointments of this folder, or of all of them."""
+        """The jobs of this folder, or of all of them."""
         found = await self._schedule.jobs()
         return [each for each in found if everywhere or each.cwd == self._site.cwd]
 
     async def find(self, name: str, *, everywhere: bool = True) -> ScheduledJob:
-        """An appointment by its id or the beginning of one."""
+        """A job by its id or the beginning of one."""
         beginning, known = clean_id(name), await self.listed(everywhere=everywhere)
         found = [each for each in known if beginning and each.id.startswith(beginning)]
         if len(found) > 1:
@@ -169,7 +169,7 @@ class JobCalendar:
         return found[0]
 
     async def remove(self, name: str, *, everywhere: bool = True) -> ScheduledJob:
-        """Remove an appointment; a run that is going on goes on."""
+        """Remove a job; a running one is finished."""
         while True:
             found = await self.find(name, everywhere=everywhere)
             if await self._schedule.replace(found, None):

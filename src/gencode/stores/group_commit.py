@@ -10,13 +10,14 @@ import asyncio
 import secrets
 import sqlite3
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, Generic, TypeVar
 
 from gencode.core.errors import GenCodeError, StoreTrouble
 from gencode.journal.change_notifier import ChangeNotifier
+from gencode.stores.sql_dialect import SQLITE, Row, Statements, without_waiting
 from gencode.stores.sqlite_schema import PATIENCE, PlainErrors, Transaction, is_busy
 
 T = TypeVar("T")
@@ -30,7 +31,7 @@ _MOST_TOGETHER = 128
 async def patiently(
     step: Callable[[], T], errors: PlainErrors, thread: ThreadPoolExecutor | None = None
 ) -> T:
-    """Take a step; while another process is in the way, sleep (a little longer each time) and retry."""
+    """Run a step; while another process holds the lock, sleep (a little longer each time) and retry."""
     until = time.monotonic() + PATIENCE
     pause = _SHORT_PAUSE
     with errors:
@@ -47,7 +48,7 @@ async def patiently(
 
 
 class WriteStep(Generic[T]):
-    """Something to write. It may be taken again after `undo`, which takes back what it changed in memory."""
+    """A write. It may run again after `undo`, which reverts what it changed in memory."""
 
     __slots__ = ()
 
@@ -56,11 +57,11 @@ class WriteStep(Generic[T]):
         raise NotImplementedError
 
     def undo(self) -> None:
-        """The transaction came to nothing."""
+        """The transaction was rolled back."""
 
 
 class FunctionStep(WriteStep[T]):
-    """Whatever changes nothing in memory."""
+    """A write that changes nothing in memory."""
 
     __slots__ = ("_do",)
 
@@ -68,7 +69,7 @@ class FunctionStep(WriteStep[T]):
         self._do = do
 
     def write(self) -> T:
-        """Do it."""
+        """Call the function."""
         return self._do()
 
 
@@ -102,7 +103,7 @@ class GroupCommit:
         self._until = 0.0
 
     async def write(self, step: WriteStep[T], *, together: bool) -> T:
-        """Take a step in a transaction: at once, or `together` with whatever else waits in this turn."""
+        """Run a step in a transaction: at once, or `together` with the others of this turn of the loop."""
         if not together or self._thread is not None:
             return await self.change(partial(self._alone, step))
         waiting = _WaitingStep(step)
@@ -116,17 +117,17 @@ class GroupCommit:
             if waiting.future.cancelled() or task is None:
                 raise  # withdrawn before anything was written
             task.uncancel()
-            task.cancel()  # it is written and must be heard of; the cancel comes with the next await
+            task.cancel()  # committed, so the result is returned; the cancel comes with the next await
             return waiting.future.result()
 
     async def change(self, do: Callable[[], T]) -> T:
-        """Do at once what is a transaction by itself."""
+        """Run a single statement, which is a transaction by itself."""
         result = await patiently(do, self._plain_errors, self._thread)
         self._note()
         return result
 
     def _note(self) -> None:
-        """Tell of what was written just now; a step that found nothing to write is none."""
+        """Announce a change if the last step wrote anything."""
         before, self._rows = self._rows, self._connection.total_changes
         if self._rows != before:
             self._changes.note()
@@ -159,11 +160,11 @@ class GroupCommit:
         finally:
             if self._timer is None:
                 _give_up(steps)
-        if self._waiting:  # after those whose steps were written have gone on
+        if self._waiting:  # after those whose steps were written have continued
             self._timer = asyncio.get_running_loop().call_soon(self._commit)
 
     def _written(self, steps: Sequence[_WaitingStep[Any]]) -> None:
-        """All steps in one transaction; what each of them came to is known only after the commit."""
+        """Run all steps in one transaction; their results are known only after the commit."""
         outcomes: list[tuple[_WaitingStep[Any], Any, GenCodeError | None]] = []
         try:
             with self._transaction:
@@ -185,7 +186,7 @@ class GroupCommit:
                 waiting.future.set_exception(trouble)
 
     def _settle(self, waiting: _WaitingStep[Any]) -> None:
-        """One step in a transaction of its own, after the shared one failed."""
+        """Run one step in a transaction of its own, after the shared one failed."""
         try:
             with self._plain_errors:
                 waiting.future.set_result(self._alone(waiting.step))
@@ -200,7 +201,7 @@ class GroupCommit:
 
 
 def _give_up(steps: Sequence[_WaitingStep[Any]]) -> None:
-    """Nobody waits for ever, whatever went wrong."""
+    """Fail every step that is still waiting, so that no caller waits for ever."""
     for waiting in steps:
         if not waiting.future.done():
             waiting.future.set_exception(StoreTrouble("A fault in GenCode kept this from being written."))
@@ -210,8 +211,8 @@ def _jittered(pause: float) -> float:
     return pause * (0.5 + secrets.randbelow(1000) / 1000)
 
 
-class SqliteTable:
-    """Base class of tables beside the journal: writes go through its group commit, reads do not."""
+class SqliteDatabase:
+    """The `SqlDatabase` of one file: what is written goes through its group commit, what is read does not."""
 
     def __init__(
         self,
@@ -221,9 +222,33 @@ class SqliteTable:
         errors: PlainErrors,
     ) -> None:
         self._commits = commits
-        self._writer = writer
+        self._statements = SqliteStatements(writer.cursor())
         self._reader = reader
         self._errors = errors
 
-    async def _read(self, statement: str, values: Any = ()) -> list[Any]:
-        return await patiently(lambda: self._reader.execute(statement, values).fetchall(), self._errors)
+    async def fetch(self, statement: str, *values: object) -> Sequence[Row]:
+        """The rows of a statement that only reads."""
+        translated = SQLITE.translated(statement)
+        return await patiently(lambda: self._reader.execute(translated, values).fetchall(), self._errors)
+
+    async def write(self, statement: str, *values: object) -> None:
+        """Run one statement in its own transaction."""
+        await self.transaction(lambda statements: statements.fetch(statement, *values))
+
+    async def transaction(self, do: Callable[[Statements], Coroutine[Any, Any, T]]) -> T:
+        """Run a transaction; announces a change when it wrote anything."""
+        step = FunctionStep(lambda: without_waiting(do(self._statements)))
+        return await self._commits.write(step, together=False)
+
+
+class SqliteStatements:
+    """The `Statements` of the transaction that is open on the connection that writes."""
+
+    __slots__ = ("_cursor",)
+
+    def __init__(self, cursor: sqlite3.Cursor) -> None:
+        self._cursor = cursor
+
+    async def fetch(self, statement: str, *values: object) -> Sequence[Row]:
+        """The rows that a statement returns."""
+        return self._cursor.execute(SQLITE.translated(statement), values).fetchall()

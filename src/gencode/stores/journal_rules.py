@@ -21,11 +21,11 @@ DRAWS = 100
 """How many random ids are tried before the store gives up."""
 _TURNS_STATUS = (TaskStarted, TaskQueued, TaskEnded)
 
-LONGEST_LETTER = 100_000
+LONGEST_MESSAGE = 100_000
 """Characters of one message."""
 MOST_WAITING = 100
 """Unread messages of one task; more are refused."""
-_MOST_LETTERS = 10**9
+_MOST_MESSAGES = 10**9
 
 
 class Growth:
@@ -62,7 +62,7 @@ def new_journal(task: str, facts: Sequence[DurableFact]) -> Growth:
 
 
 def extended_journal(before: Task, facts: Sequence[DurableFact]) -> Growth:
-    """These facts after `before`; CorruptFact if one of them is not possible there."""
+    """The facts that follow `before`; CorruptFact if one of them is not possible there."""
     return _growth(before, before.id, before.seq, facts)
 
 
@@ -95,7 +95,7 @@ def imported_journal(events: Sequence[Event]) -> Growth:
         whole.append(Event(event.task, event.seq, event.at, fact))
         bodies.append(body)
     growth = Growth(None, whole, bodies)
-    if growth.state.delivered.mailed > _MOST_LETTERS:
+    if growth.state.delivered.mailed > _MOST_MESSAGES:
         raise UserMistake(
             f"The journal counts {growth.state.delivered.mailed:,} messages, which is not possible."
         )
@@ -114,9 +114,9 @@ def message_text(text: str) -> str:
     """The text of a message as it is stored; UserMistake if it is empty or too long."""
     if not text.strip():
         raise UserMistake("The message is empty.")
-    if len(text) > LONGEST_LETTER:
+    if len(text) > LONGEST_MESSAGE:
         raise UserMistake(
-            f"The message has {len(text):,} characters; the limit is {LONGEST_LETTER:,}. "
+            f"The message has {len(text):,} characters; the limit is {LONGEST_MESSAGE:,}. "
             "Write the rest to a file and name the file."
         )
     return unicode_text(text)

@@ -34,7 +34,7 @@ _BAD_LINE = (
     msgspec.MsgspecError,
     ValueError,
     OverflowError,
-    OSError,  # a time that the platform cannot tell
+    OSError,  # a time outside of the platform's range
     RecursionError,
 )
 
@@ -46,13 +46,13 @@ class Imported(Struct, frozen=True):
     warnings: list[str]
 
     def imported(self, cwd: str) -> list[Event]:
-        """The same, and that they came from a file: from now on the task belongs to this folder."""
+        """The facts, followed by the one that records the import: the task belongs to this folder now."""
         last = self.events[-1]
         return [*self.events, Event(last.task, (last.seq or 0) + 1, stamp(), TaskImported(cwd))]
 
 
 class _ForeignTask(Struct, frozen=True, rename="camel"):
-    """The fields of foreign lines that mean something here."""
+    """The fields of other systems' lines that we read."""
 
     input_text: str | None = None
     prompt: str | None = None
@@ -122,7 +122,7 @@ class _JsonlReader:
         self.events.append(event)
 
     def _check_order(self, line: dict[str, Any]) -> None:
-        """Our own lines carry numbers, and a hole in them means that a fact was lost."""
+        """Check that our own lines are numbered without gaps; a gap means that a fact was lost."""
         told = line.get("seq")
         if told is None or "kind" not in line:
             return
@@ -131,7 +131,7 @@ class _JsonlReader:
         self._last_seq += 1
 
     def _id(self, line: dict[str, Any]) -> str:
-        """The task's id; a foreign one always gives the same id of ours."""
+        """The task's id; an id of another system always maps to the same one of ours."""
         told = line.get("task", line.get("taskId", line.get("task_id", self._told_id)))
         if self._state is None:
             self._told_id = told
@@ -197,7 +197,7 @@ def _foreign(line: dict[str, Any]) -> DurableFact | None:
 
 
 def _words(told: Any) -> str:
-    """Foreign results are text or any JSON."""
+    """A result of another system as text; it may be any JSON."""
     if told is None:
         return ""
     return told if isinstance(told, str) else msgspec.json.encode(told).decode()

@@ -22,7 +22,7 @@ class SpendingPath(NamedTuple):
 
     @property
     def path(self) -> tuple[str, ...]:
-        """The accounts, as the path of a lease."""
+        """All accounts in one path, as a lease has it."""
         return (*self.tasks, self.session) if self.session else self.tasks
 
 
@@ -42,7 +42,7 @@ def account_from(row: Sequence[Any]) -> Account:
 
 
 def values_of(account: Account) -> tuple[Any, ...]:
-    """An account as such a row."""
+    """The row of an account, as `account_from` reads it."""
     return (
         account.id,
         " ".join(account.path),
@@ -57,10 +57,10 @@ def values_of(account: Account) -> tuple[Any, ...]:
 
 
 def amounts(found: Amounts, kinds: Sequence[str] = KINDS) -> tuple[int, ...]:
-    """So much of each kind, in the order of the columns."""
+    """The amount of each kind, in the order of the columns."""
     return tuple(found.get(kind, 0) for kind in kinds)
 
 
 def need_of(row: Sequence[int]) -> dict[str, int]:
-    """What a hold keeps, by the columns of what a call costs."""
+    """The amounts of a hold, from its row."""
     return dict(zip(CALL, row, strict=True))

@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from gencode.budgets.ledger import settles
 from gencode.budgets.limits import cost_between
 from gencode.core.errors import GenCodeError, StoreTrouble
 from gencode.core.events import DurableFact, Event, kind_of
@@ -25,21 +26,21 @@ from gencode.stores.sqlite_writes import FOLD, SNAPSHOT_EVERY
 
 MOST_TOGETHER = 64
 MOST_ON_THE_WAY = 2
-"""So many statements are on their way at once; the next one gathers meanwhile."""
+"""Statements that may be in flight at once; the next batch gathers meanwhile."""
 
 _FAULT = "A fault in GenCode kept this from being written."
 _APPEND = completed("""
 WITH told AS (
     SELECT * FROM unnest($1::text[], $2::bigint[], $3::text[], $4::bigint[], $5::bigint[], $6::text[],
                          $7::text[], $8::text[], $9::text[], $10::bigint[], $11::boolean[], $12::text[])
-        AS t (id, epoch, owner, before, seq, model, at, status, ended, mailed, last, snapshot)
+        AS t (id, epoch, owner, before, seq, model, at, status, ended, received, last, snapshot)
 ), moved AS (
     UPDATE gen_task g SET
         last_seq = t.seq, model = t.model, updated_at = t.at, status = t.status, ended_at = t.ended,
-        mailed = t.mailed,
+        received = t.received,
         owner = CASE WHEN t.last THEN NULL ELSE g.owner END,
         lease_until = CASE WHEN t.last THEN NULL ELSE clock_timestamp() + make_interval(secs => $19) END,
-        wish = CASE WHEN t.last THEN 0 ELSE g.wish END,
+        signal = CASE WHEN t.last THEN 0 ELSE g.signal END,
         dispatch = CASE WHEN t.status IN ('pending', 'running') OR t.ended = g.ended_at THEN g.dispatch END
     FROM told t
     WHERE g.id = t.id AND g.epoch = t.epoch AND g.owner = t.owner AND g.last_seq = t.before
@@ -56,8 +57,8 @@ WITH told AS (
     SELECT t.id, t.seq, $18, t.snapshot FROM told t JOIN moved m ON m.id = t.id WHERE t.snapshot IS NOT NULL
     ON CONFLICT (task) DO UPDATE SET seq = excluded.seq, fold = excluded.fold, body = excluded.body
 ), taken AS (
-    DELETE FROM gen_letter l USING told t, moved m
-    WHERE m.id = t.id AND l.task = t.id AND l.number <= t.mailed AND t.mailed > 0
+    DELETE FROM gen_message l USING told t, moved m
+    WHERE m.id = t.id AND l.task = t.id AND l.number <= t.received AND t.received > 0
 ), dropped AS (
     DELETE FROM gen_hold h USING moved m
     WHERE h.task = m.id AND m.id = ANY($20::text[]) RETURNING h.path, h.turns, h.tokens, h.usd
@@ -82,7 +83,7 @@ SELECT t.id FROM unnest($1::text[], $2::bigint[], $3::bigint[]) AS t (id, epoch,
 
 
 class _Append:
-    """One append that waits or is on its way."""
+    """One append that is waiting or in flight."""
 
     __slots__ = ("facts", "future", "growth", "last", "lease")
 
@@ -121,11 +122,11 @@ class AppendBatcher:
             if task is None or append.future.exception() is not None:
                 raise
             task.uncancel()
-            task.cancel()  # it is written and must be heard of; the cancel comes with the next await
+            task.cancel()  # committed, so the result is returned; the cancel comes with the next await
             return append.future.result()
 
     async def close(self) -> None:
-        """Wait for what is on its way."""
+        """Wait for the batches in flight."""
         while self._on_the_way:
             await asyncio.wait(self._on_the_way)
 
@@ -140,7 +141,7 @@ class AppendBatcher:
         self._send()
 
     def _gathered(self) -> list[_Append]:
-        """What can be written now: one append of each task, since the next one starts where it ends."""
+        """The next batch: at most one append of each task, since the next one starts where it ends."""
         batch: list[_Append] = []
         later: list[_Append] = []
         for append in self._waiting:
@@ -177,10 +178,10 @@ class AppendBatcher:
             for append in batch:
                 if not append.future.done():
                     append.future.set_exception(StoreTrouble(_FAULT))
-                append.future.exception()  # whoever waited may be gone; then nobody else looks at it
+                append.future.exception()  # the caller may be gone; marks the exception as retrieved
 
     async def _written(self, batch: Sequence[_Append]) -> set[str]:
-        """The tasks that were moved on; after a reply that got lost, what it had said is found out."""
+        """Write a batch; the tasks that were written, also when an earlier reply of the server was lost."""
         values = (*_rows(batch), FOLD, self._lease_seconds, *_costs(batch))
 
         async def step(connection: Connection, again: bool) -> set[str]:
@@ -199,7 +200,7 @@ def _lasts(batch: Sequence[_Append]) -> tuple[list[str], list[int], list[int]]:
 
 
 def _rows(batch: Sequence[_Append]) -> list[list[Any]]:
-    """The tasks and their facts as columns, as the statement takes them."""
+    """The tasks and their facts as columns for the statement."""
     tasks: list[tuple[Any, ...]] = []
     facts: list[tuple[Any, ...]] = []
     for append in batch:
@@ -238,7 +239,7 @@ def _costs(batch: Sequence[_Append]) -> list[list[Any]]:
         if append.growth is None:
             continue
         after, cost = append.growth.state, cost_between(append.lease.state, append.growth.state)
-        if cost or after.status.ended:
+        if settles(append.lease.state, after):
             settled.append(after.id)
         if cost:
             rows += [(after.id, account, *amounts(cost, CALL)) for account in append.lease.path]
@@ -251,5 +252,5 @@ def _is_due(before: Task, growth: Growth) -> bool:
 
 
 def snapshot(state: Task) -> str:
-    """The fold as it is kept."""
+    """The JSON of a snapshot."""
     return msgspec.json.encode(state).decode()

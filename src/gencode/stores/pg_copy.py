@@ -1,6 +1,6 @@
 """Copies a SQLite database into Postgres, repeatably, and verifies the copy.
 
-Each task goes over in one transaction: its row, the facts that are not there yet, its letters. What was
+Each task goes over in one transaction: its row, the facts that are not there yet, its messages. What was
 copied before and has gone on since, or was deleted there, stays as it is; what differs is reported and not
 touched.
 """
@@ -24,27 +24,30 @@ from gencode.stores.sqlite_schema import PlainErrors, migrate
 from gencode.stores.task_fold import StoredFact, folded
 
 _TASKS = """
-SELECT Id, Agent, Cwd, Conversation, Parent, Status, Model, CreatedAt, UpdatedAt, EndedAt, Epoch, LastSeq,
-       Posted, Mailed, Owner
-FROM Sessions ORDER BY CreatedAt, rowid
+SELECT id, agent, cwd, conversation, parent, status, model, created_at, updated_at, ended_at, epoch, last_seq,
+       posted, received, owner
+FROM gen_task ORDER BY created_at, rowid
 """
 _FACTS = """
-SELECT Seq, Epoch, Kind, CAST(Body AS BLOB), CAST(At AS TEXT) FROM Journal WHERE Task = ? ORDER BY Seq
+SELECT seq, epoch, kind, CAST(body AS BLOB), CAST(at AS TEXT) FROM gen_journal WHERE task = ? ORDER BY seq
 """
-_LETTERS = "SELECT Number, Text, Sender, At FROM Letters WHERE Task = ? ORDER BY Number"
-_APPOINTMENTS = "SELECT Id, Due, Owner, Revision, Body, CreatedAt FROM Appointments ORDER BY CreatedAt, rowid"
-_OUTBOX = "SELECT Number, Channel, Chat, Text, Sender, At, Tries, NotBefore FROM Outbox ORDER BY Number"
+_MESSAGES = "SELECT number, text, sender, at FROM gen_message WHERE task = ? ORDER BY number"
+_JOBS = "SELECT id, due, owner, revision, body, created_at FROM gen_job ORDER BY created_at, number"
+_OUTBOX = """
+SELECT number, channel, CAST(chat AS BLOB), CAST(text AS BLOB), sender, at, tries, not_before
+FROM gen_outbox ORDER BY number
+"""
 
 _KNOWN = "SELECT last_seq, owner IS NOT NULL OR dispatch IS NOT NULL FROM gen_task WHERE id = $1 FOR UPDATE"
 _FACTS_THERE = "SELECT seq, body, at FROM gen_journal WHERE task = $1 AND seq <= $2 ORDER BY seq"
 _PUT_TASK = """
 INSERT INTO gen_task (id, agent, cwd, conversation, parent, status, model, created_at, updated_at, ended_at,
-                      epoch, last_seq, posted, mailed)
+                      epoch, last_seq, posted, received)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)
 ON CONFLICT (id) DO UPDATE SET status = excluded.status, model = excluded.model,
     updated_at = excluded.updated_at, ended_at = excluded.ended_at, last_seq = excluded.last_seq,
     epoch = greatest(gen_task.epoch, excluded.epoch), posted = greatest(gen_task.posted, excluded.posted),
-    mailed = greatest(gen_task.mailed, excluded.mailed)
+    received = greatest(gen_task.received, excluded.received)
 """
 _PUT_FACTS = """
 INSERT INTO gen_journal (task, seq, epoch, kind, body, at)
@@ -53,25 +56,25 @@ FROM unnest($2::bigint[], $3::bigint[], $4::text[], $5::text[], $6::text[]) AS e
 ORDER BY e.seq
 ON CONFLICT (task, seq) DO NOTHING
 """
-_PUT_LETTER = """
-INSERT INTO gen_letter (task, number, text, sender, at, mark)
-SELECT $1, $2, $3, $4, $5, 'copied' FROM gen_task WHERE id = $1 AND mailed < $2
+_PUT_MESSAGE = """
+INSERT INTO gen_message (task, number, text, sender, at)
+SELECT $1, $2, $3, $4, $5 FROM gen_task WHERE id = $1 AND received < $2
 ON CONFLICT (task, number) DO NOTHING
 """
 _POSTED = "UPDATE gen_task SET posted = greatest(posted, $2) WHERE id = $1"
 _FIRST_TIME = "INSERT INTO gen_copied (kind, id) VALUES ($1, $2) ON CONFLICT DO NOTHING RETURNING id"
-_PUT_APPOINTMENT = """
-INSERT INTO gen_appointment (id, due, owner, revision, body, created_at) VALUES ($1, $2, $3, $4, $5, $6)
+_PUT_JOB = """
+INSERT INTO gen_job (id, due, owner, revision, body, created_at) VALUES ($1, $2, $3, $4, $5, $6)
 ON CONFLICT (id) DO NOTHING
 """
 _PUT_OUT = """
-INSERT INTO gen_outbox (channel, chat, text, sender, at, mark, tries, not_before)
-VALUES ($1, $2, $3, $4, $5, 'copied', $6, $7)
+INSERT INTO gen_outbox (channel, chat, text, sender, at, tries, not_before)
+VALUES ($1, $2, $3, $4, $5, $6, $7)
 """
 
 
 class CopyReport(Struct, frozen=True):
-    """The result of a copy. `busy` are tasks that somebody runs; they are copied when that is over."""
+    """The result of a copy. `busy` are tasks that are running; copy again when they have ended."""
 
     address: str
     tasks: int
@@ -82,11 +85,11 @@ class CopyReport(Struct, frozen=True):
 
 
 class _SourceTask(Struct, frozen=True):
-    """One task as the file has it."""
+    """One task as stored in the SQLite file."""
 
     row: tuple[Any, ...]
     facts: list[tuple[int, int, str, bytes, str]]
-    letters: list[tuple[int, str, str, str]]
+    messages: list[tuple[int, str, str, str]]
 
     @property
     def id(self) -> str:
@@ -103,7 +106,7 @@ class _SourceTask(Struct, frozen=True):
 
 
 async def copy_to(path: Path, url: str) -> CopyReport:
-    """Copy the database of this machine into a shared one, and look whether everything arrived."""
+    """Copy the database of this machine into a shared one, and verify the copy."""
     store = await open_postgres(url)
     try:
         return await copy_database(path, store)
@@ -122,7 +125,7 @@ def _opened(path: Path) -> sqlite3.Connection:
     uri = f"{path.absolute().as_uri()}?mode=ro"
     source = sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False)
     source.text_factory = _decoded
-    source.execute("BEGIN")  # one moment for everything
+    source.execute("BEGIN")  # one snapshot for all reads
     return source
 
 
@@ -151,10 +154,10 @@ class _CopyRun:
 
     def _read(self, row: tuple[Any, ...]) -> _SourceTask:
         facts = self._source.execute(_FACTS, (row[0],)).fetchall()
-        return _SourceTask(row, facts, self._source.execute(_LETTERS, (row[0],)).fetchall())
+        return _SourceTask(row, facts, self._source.execute(_MESSAGES, (row[0],)).fetchall())
 
     async def _put(self, task: _SourceTask) -> bool:
-        """Write what is not there yet; False when the task is to be left alone."""
+        """Write what is missing in the target; False when the task must not be touched."""
 
         async def step(connection: Connection, _again: bool) -> str | bool:
             async with connection.transaction():
@@ -183,14 +186,14 @@ class _CopyRun:
             await connection.execute(_PUT_TASK, *_row(task))
             await connection.execute(_PUT_FACTS, task.id, *_columns(task, known))
             self._new += sum(fact[0] > known for fact in task.facts)
-        for number, text, sender, at in task.letters:
-            letter = (unicode_text(text).encode(), unicode_text(sender).encode(), at)
-            await connection.execute(_PUT_LETTER, task.id, number, *letter)
+        for number, text, sender, at in task.messages:
+            message = (unicode_text(text).encode(), unicode_text(sender).encode(), at)
+            await connection.execute(_PUT_MESSAGE, task.id, number, *message)
         await connection.execute(_POSTED, task.id, task.row[12])
         return True
 
     async def _check(self, task: _SourceTask) -> None:
-        """Fold what arrived and what was sent; whatever cannot be read here must be the same there."""
+        """Compare the folds of source and target; facts that cannot be read must be equal, too."""
         last: int = task.row[11]
         here, wrong = folded(task.id, None, task.stored, last)
         rows = await self._store.link.fetch(_FACTS_THERE, task.id, last)
@@ -202,19 +205,19 @@ class _CopyRun:
             self._facts += len(rows)
 
     async def _put_plans(self) -> None:
-        """What is planned, and messages on their way: each once, also when it is gone there by now."""
-        plans = self._source.execute(_APPOINTMENTS).fetchall()
+        """Copy scheduled jobs and undelivered messages; what was copied once is not copied again."""
+        plans = self._source.execute(_JOBS).fetchall()
         messages = self._source.execute(_OUTBOX).fetchall()
 
         async def step(connection: Connection, _again: bool) -> None:
             async with connection.transaction():
                 for plan in plans:
                     if await connection.fetchval(_FIRST_TIME, "appointment", plan[0]) is not None:
-                        await connection.execute(_PUT_APPOINTMENT, *plan)
+                        await connection.execute(_PUT_JOB, *plan)
                 for number, channel, chat, text, *rest in messages:
                     sender, at, tries, not_before = rest
                     if await connection.fetchval(_FIRST_TIME, "message", f"{number} {at}") is not None:
-                        words = (channel, unicode_text(chat).encode(), unicode_text(text).encode())
+                        words = (channel, chat, text)
                         await connection.execute(_PUT_OUT, *words, sender, at, tries, not_before)
 
         await self._store.link.patiently(step)
@@ -225,7 +228,7 @@ def _texts(facts: Sequence[StoredFact]) -> list[tuple[int, str, str]]:
 
 
 def _text(body: str | bytes) -> str:
-    """A stored fact as text; one that is damaged so that it is no text keeps as much of it as there is."""
+    """A stored fact as text; invalid bytes are replaced."""
     return storable(body.decode("utf-8", "replace") if isinstance(body, bytes) else body)
 
 

@@ -26,7 +26,7 @@ TROUBLES = (
     OSError,
     TimeoutError,
 )
-"""Everything that a step on a connection may raise and that is not a mistake in our own code."""
+"""What a step on a connection may raise that is not a bug of ours."""
 SCHEMES = ("postgresql", "postgres")
 OLDEST = 13
 
@@ -44,7 +44,7 @@ def check_url(url: str) -> str:
 
 
 def unreadable() -> UserMistake:
-    """What somebody hears whose address cannot be read; it shows nothing of it."""
+    """The error for an invalid address; it shows no part of it."""
     return UserMistake(
         "The database address is not one of Postgres; write postgresql://USER:PASSWORD@HOST/DATABASE "
         "(in --to, GEN_DATABASE_URL, or database_url in the user's settings), with %40 for an @ inside a "
@@ -53,7 +53,7 @@ def unreadable() -> UserMistake:
 
 
 def shown(url: str) -> str:
-    """An address as it may be seen by everybody: user, host and database."""
+    """The part of an address without secrets: user, host and database."""
     parts = urlsplit(check_url(url))
     who = f"{parts.username}@" if parts.username else ""
     port = f":{parts.port}" if parts.port else ""
@@ -62,19 +62,19 @@ def shown(url: str) -> str:
 
 
 def waiting_helps(error: BaseException) -> bool:
-    """Whether the database may take the same step a little later."""
+    """Whether retrying the same step later may work."""
     if isinstance(error, asyncpg.InterfaceError):
         return not isinstance(error, ValueError) and "closed" in str(error)
     return isinstance(error, _WAITING_HELPS)
 
 
 def trouble(error: BaseException, address: str) -> StoreTrouble:
-    """The sentence for an error."""
+    """The StoreTrouble for an error."""
     return (StoreUnavailable if waiting_helps(error) else StoreTrouble)(_sentence(error, address))
 
 
 def too_old(version: int, address: str) -> StoreTrouble:
-    """What somebody hears whose server cannot do what is needed."""
+    """The error for a server whose version is too old."""
     return StoreTrouble(
         f"The database {address} runs Postgres {version}, and GenCode needs {OLDEST} or newer; upgrade it."
     )

@@ -18,7 +18,7 @@ from gencode.stores.pg_pool import Connection, Pool, storable
 
 LOOK_SECONDS = 0.01
 LOOKS = 5
-"""So often one looks whether a missing number has appeared before what came until there is told."""
+"""Between two looks for a missing number."""
 
 _END = "SELECT place, task, seq FROM gen_journal ORDER BY place DESC LIMIT 1"
 _MARK = "SELECT place, task, seq FROM gen_journal WHERE task = $1 AND seq = $2"
@@ -65,18 +65,18 @@ IS_JSON_SINCE = 160_000
 
 
 class PostgresEventLog:
-    """A `GlobalLog` of a database; one for all who follow it in this process."""
+    """The `GlobalLog` of a database; one object for all followers in this process."""
 
     def __init__(self, link: Pool) -> None:
         self._link = link
         self._whole = 0
-        """Up to this place nothing more can appear."""
+        """No event can appear at or below this place any more."""
         self._waiting: tuple[int, frozenset[str]] | None = None
-        """Up to which place that will be so, once these writers have ended."""
+        """The place up to which that will hold once these writers have ended."""
         self._looking = asyncio.Lock()
 
     async def end(self) -> LogPosition | None:
-        """The newest fact before which nothing more can appear; None when there is none at all."""
+        """The mark of the newest fact with no possible gap before it; None when there is none."""
         rows = await self._link.fetch(_END)
         if not rows:
             return None
@@ -86,14 +86,14 @@ class PostgresEventLog:
         return LogPosition(*rows[0])
 
     async def mark(self, task: str, seq: int) -> LogPosition | None:
-        """Where a fact stands; None when it is not there (any more)."""
+        """The mark of a fact; None when it does not exist (any more)."""
         rows = await self._link.fetch(_MARK, storable(unicode_text(task)), seq)
         return LogPosition(*rows[0]) if rows else None
 
     async def after(
         self, mark: LogPosition | None, upto: int = END, most: int = MOST
     ) -> list[LogEntry] | None:
-        """The facts after a mark and up to a place, as far as nothing more can appear between them."""
+        """The facts after a mark and up to a place, as far as there can be no gap between them."""
         first = mark.place if mark else 0
         looks = 0
         while True:
@@ -109,7 +109,7 @@ class PostgresEventLog:
         return [found(*row) for row in whole]
 
     async def of_task(self, task: str, after: int, upto: int = END, most: int = MOST) -> list[LogEntry]:
-        """The facts of one task after a number, in order, up to a place among all facts."""
+        """The facts of one task after a number, in order, up to a place in the log."""
         return [found(*row) for row in await self._link.fetch(_OF_TASK, task, after, upto, most, MOST_BYTES)]
 
     async def before(self, task: str, seq: int, most: int) -> list[LogEntry]:
@@ -118,7 +118,7 @@ class PostgresEventLog:
         return [found(*row) for row in reversed(rows)]
 
     async def counts(self, cwd: str | None) -> Mapping[Status, int]:
-        """How many tasks there are of each status, in one folder or everywhere."""
+        """The number of tasks by status, in one folder or everywhere."""
         return {Status(row[0]): row[1] for row in await self._link.fetch(_COUNTS, _folder(cwd))}
 
     async def spent(self, since: str, cwd: str | None) -> list[tuple[str, Usage]]:
@@ -132,7 +132,7 @@ class PostgresEventLog:
         return [(row[0], Usage(*row[1:])) for row in await self._link.patiently(step)]
 
     def _without_gap(self, rows: Sequence[Any], first: int) -> list[Any]:
-        """The rows up to the first number that is missing and may still appear."""
+        """The rows before the first missing number that may still appear."""
         whole: list[Any] = []
         expected = max(first, self._whole) + 1
         for row in rows:
@@ -146,7 +146,7 @@ class PostgresEventLog:
         return whole
 
     async def _is_whole(self, place: int) -> bool:
-        """Whether nothing more can appear up to some place, now that all who might have brought it ended."""
+        """Whether all transactions that could still write at or below a place have ended."""
         async with self._looking:  # a list of writers must not be older than the one it is held against
             return await self._looked(place)
 

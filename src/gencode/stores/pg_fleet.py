@@ -5,16 +5,24 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from gencode.core.errors import StoreTrouble, StoreUnavailable
-from gencode.core.events import DurableFact, Event, TaskCreated, settle
+from gencode.core.events import DurableFact, Event, TaskCreated, kind_of, settle
 from gencode.core.status import Status
 from gencode.core.task import Task
 from gencode.journal.dispatch import DispatchedTask, Enqueue, MissingWorker, StuckTask, WorkerInfo
 from gencode.journal.store import Lease
-from gencode.stores.journal_rules import DRAWS, lease_held, lease_lost, new_journal, task_ids, task_missing
+from gencode.stores.journal_rules import (
+    DRAWS,
+    extended_journal,
+    lease_held,
+    lease_lost,
+    new_journal,
+    task_ids,
+    task_missing,
+)
 from gencode.stores.ledger_rows import SpendingPath
-from gencode.stores.pg_claim import TaskClaim
 from gencode.stores.pg_errors import TROUBLES, trouble
-from gencode.stores.pg_pool import Connection, alone
+from gencode.stores.pg_ledger import completed, route_from
+from gencode.stores.pg_pool import Connection, alone, storable
 from gencode.stores.pg_task_rows import EnqueueConnection, NewTaskRow, NotCombinable
 from gencode.stores.postgres import PostgresStore
 from gencode.stores.sqlite_writes import FOLD
@@ -26,13 +34,13 @@ if TYPE_CHECKING:
 
 _LOCK = 1195723332
 FORGOTTEN_SECONDS = 600.0
-"""A worker that was silent for so long is not listed any more."""
+"""A worker that has not reported for so long is not listed."""
 CLOSED_SECONDS = 10.0
 """So long somebody may go on with a task that was closed, before those it waited for are stopped, and so long
 one may have stood still, before those are not begun any more."""
 
 _AGAIN = """
-UPDATE gen_task SET dispatch = $2, dispatched_at = clock_timestamp(), wish = 0
+UPDATE gen_task SET dispatch = $2, dispatched_at = clock_timestamp(), signal = 0
 WHERE id = $1 AND dispatch IS NULL AND status NOT IN ('pending', 'running')
   AND (owner IS NULL OR lease_until <= clock_timestamp())
 RETURNING id
@@ -57,6 +65,29 @@ SELECT t.id, t.agent, t.status, t.dispatch, coalesce(t.owner, ''),
 FROM gen_task t LEFT JOIN gen_snapshot s ON s.task = t.id AND s.fold = $2 AND s.seq = t.last_seq
 WHERE t.id = $1
 """
+_BEGIN = completed("""
+WITH begun AS (
+    UPDATE gen_task SET
+        epoch = epoch + 1, owner = $2, signal = CASE WHEN dispatch IS NULL THEN 0 ELSE signal END,
+        lease_until = clock_timestamp() + make_interval(secs => $4),
+        last_seq = $6, model = $7, updated_at = $8, status = $9
+    WHERE id = $1 AND last_seq = $5
+      AND (lease_until IS NULL OR owner = $2 OR owner = $3 OR lease_until <= clock_timestamp())
+    RETURNING id, epoch
+), written AS (
+    INSERT INTO gen_journal (task, seq, epoch, kind, body, at)
+    SELECT b.id, e.seq, b.epoch, e.kind, e.body, e.at
+    FROM begun b, unnest($10::bigint[], $11::text[], $12::text[], $13::text[]) AS e (seq, kind, body, at)
+    ORDER BY e.seq
+)
+SELECT epoch, {ROUTE} FROM begun
+""")
+_MINE = completed("""
+SELECT t.epoch, {ROUTE}
+FROM gen_task t JOIN gen_journal e ON e.task = t.id AND e.seq = $3 AND e.epoch = t.epoch
+WHERE t.id = $1 AND t.owner = $2 AND t.last_seq = $3 AND e.at = $4
+""")
+_LAST_SEQ = "SELECT last_seq FROM gen_task WHERE id = $1"
 _OVERDUE = """
 SELECT id, agent, cwd, extract(epoch FROM clock_timestamp() - coalesce(lease_until, dispatched_at))::float8,
        epoch
@@ -104,14 +135,14 @@ class FleetStore(PostgresStore):
 
     @cached_property
     def pace(self) -> "PostgresRequestPacing":
-        """How fast models may be asked by all who share this database."""
+        """The rate limits of models that all processes of this database share."""
         from gencode.stores.pg_request_pacing import PostgresRequestPacing
 
         return PostgresRequestPacing(self.link, self._ear)
 
     @property
-    def parcels(self) -> "PostgresWorkspaceTransfer":
-        """Where folders wait that travel with tasks, and what comes back of them."""
+    def snapshots(self) -> "PostgresWorkspaceTransfer":
+        """The transfer of workspaces between machines."""
         from gencode.stores.pg_workspace_transfer import PostgresWorkspaceTransfer
 
         return PostgresWorkspaceTransfer(self.link)
@@ -167,7 +198,7 @@ class FleetStore(PostgresStore):
         raise StoreTrouble(f"No free task id was found in {self.link.address} after {DRAWS} attempts.")
 
     async def _is_there(self, task: str, fact: TaskCreated) -> bool:
-        """Whether a task was born with this fact; then it was submitted before."""
+        """Whether a task was created with this fact; then it was submitted before."""
         return [event.fact for event in (await self.events(task))[:1]] == [settle(fact)[0]]
 
     async def submit_again(self, task: str, order: bytes, enqueue: Enqueue) -> None:
@@ -209,7 +240,7 @@ class FleetStore(PostgresStore):
         await self.in_transaction(write)
 
     async def dispatched(self, task: str) -> DispatchedTask | None:
-        """What is known of a task that was given to workers."""
+        """The state of a task that was given to workers."""
         for row in await self.link.fetch(_DISPATCHED, task, FOLD):
             status = Status(row[2])
             seen = snapshot_of(row[7]) if status is Status.PENDING else None
@@ -234,25 +265,25 @@ class FleetStore(PostgresStore):
         return begun
 
     async def overdue(self, seconds: float) -> list[StuckTask]:
-        """The tasks of workers that nobody has been at for so long."""
+        """The tasks for workers that no worker has run for so long."""
         return [StuckTask(*row) for row in await self.link.fetch(_OVERDUE, seconds)]
 
     async def unattended(self, tasks: Sequence[str]) -> list[tuple[str, str, bytes]]:
-        """Those of these tasks that no worker is at, each with its agent and its order."""
+        """Those of these tasks that no worker runs, each with its agent and dispatch note."""
         return [(row[0], row[1], row[2]) for row in await self.link.fetch(_UNATTENDED, list(tasks))]
 
     async def missing_worker(self, task: str) -> MissingWorker | None:
-        """What a task waits for that no worker is at; None where one is, or none is needed."""
+        """Why no worker runs a task; None where one does, or none is needed."""
         return (await self.missing_workers([task])).get(task)
 
     async def missing_workers(self, tasks: Sequence[str]) -> dict[str, MissingWorker]:
-        """The same for each of these tasks that has one."""
+        """`missing_worker` for several tasks; those without a reason are left out."""
         from gencode.stores.pg_fleet_status import missing_workers
 
         return await missing_workers(self, tasks)
 
     async def over(self, tasks: Sequence[str]) -> set[str]:
-        """Those of these tasks that workers have nothing more to do with."""
+        """Those of these tasks that no worker will run."""
         return {*tasks} - {row[0] for row in await self.link.fetch(_OVER, list(tasks))}
 
     async def deserted(
@@ -268,22 +299,22 @@ class FleetStore(PostgresStore):
         return {*tasks} - {row[0] for row in await self.link.fetch(_LED, list(tasks), closed, silent)}
 
     async def depth(self) -> tuple[int, int]:
-        """How many tasks wait for a worker, and how many workers are at."""
+        """The number of tasks that wait for a worker, and of workers that report."""
         [row] = await self.link.fetch(_DEPTH)
         return row[0], row[1]
 
     async def hand_back(self, owner: str) -> None:
-        """Give all leases of an owner back whose work has stopped, so that others need not wait."""
+        """Release all leases of an owner whose work has stopped, so that others need not wait for them."""
         await self.link.fetch(_FREE, owner)
         self.changes.note()
 
     async def report(self, card: WorkerInfo) -> None:
-        """Say that a worker is there."""
+        """Record that a worker is alive, and how busy it is."""
         row = (card.name, card.agents, card.workspace, card.most, card.running, card.draining, card.version)
         await self.link.fetch(_REPORT, *row)
 
     async def leave(self, name: str) -> None:
-        """Say that a worker is there no more."""
+        """Remove a worker that has ended."""
         await self.link.fetch(_LEAVE, name, FORGOTTEN_SECONDS)
 
     async def workers(self) -> list[WorkerInfo]:
@@ -291,7 +322,7 @@ class FleetStore(PostgresStore):
         return [WorkerInfo(*row) for row in await self.link.fetch(_WORKERS, FORGOTTEN_SECONDS)]
 
     async def on_connection(self, step: Callable[[Any], Awaitable[None]]) -> None:
-        """Do something on a connection, in a transaction of its own that nobody else's may overlap."""
+        """Run something in a transaction that excludes every other one of its kind."""
 
         async def taken(connection: Connection, _again: bool) -> None:
             async with alone(connection, _LOCK):
@@ -300,8 +331,57 @@ class FleetStore(PostgresStore):
         await self.link.patiently(taken)
 
     async def new_pool(self, most: int, lost: Callable[[], None]) -> Any:
-        """Connections of one's own; `lost` is called when one of them ends."""
+        """A new pool of connections; `lost` is called when one of them ends."""
         try:
             return await self.link.another_pool(most, lost)
         except TROUBLES as error:
             raise trouble(error, self.link.address) from error
+
+
+class TaskClaim:
+    """The claim of a task that was `seen` waiting, and its first events, by `owner`.
+
+    One statement claims it and writes: to take it first and to write afterwards would be two round trips, and
+    two waits for the disk. It is begun only as it was seen, and only if nobody's lease runs.
+    """
+
+    def __init__(self, seen: Task, owner: str, facts: Sequence[DurableFact], lease_seconds: float) -> None:
+        self._seen = seen
+        self._owner = owner
+        self._growth = extended_journal(seen, facts)
+        self._lease_seconds = lease_seconds
+        self.instead_of: str | None = None
+        """An owner whose lease may be taken over."""
+        self.route = SpendingPath(())
+        """The accounts it spends from, once it has begun."""
+
+    async def write(self, connection: Connection, again: bool) -> tuple[Lease, list[Event]]:
+        """Claim it; UserMistake while another lease runs, Fenced when the task has changed since."""
+        seen, state, events = self._seen, self._growth.state, self._growth.events
+        row: tuple[Any, ...] = (
+            seen.id,
+            self._owner,
+            self.instead_of,
+            self._lease_seconds,
+            seen.seq,
+            state.seq,
+            storable(state.run.model),
+            events[-1].at,
+            state.status,
+        )
+        facts: tuple[Any, ...] = (
+            [each.seq for each in events],
+            [kind_of(each.fact) for each in events],
+            [body.decode() for body in self._growth.bodies],
+            [each.at for each in events],
+        )
+        begun = await connection.fetchrow(_BEGIN, *row, *facts)
+        if begun is None and again:
+            begun = await connection.fetchrow(_MINE, seen.id, self._owner, state.seq, events[-1].at)
+        if begun is None:
+            last = await connection.fetchval(_LAST_SEQ, seen.id)
+            if last is None:
+                raise task_missing(seen.id)
+            raise lease_held(seen.id) if last == seen.seq else lease_lost(seen.id)
+        self.route = route_from(begun[1])
+        return Lease(self._owner, begun[0], state, self.route.path), events

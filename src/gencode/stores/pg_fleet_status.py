@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from pathlib import PurePath
 
 import msgspec
-from msgspec import Struct
-from msgspec.structs import replace
+from msgspec import Struct, field
 
 from gencode.core.ids import new_id
+from gencode.core.structs import replace
 from gencode.journal.dispatch import (
     MissingPart,
     MissingWorker,
@@ -24,13 +24,13 @@ from gencode.stores.pg_schema import VERSION, version_at
 from gencode.stores.pg_workspace_transfer import FRESH_SECONDS
 
 STUCK_SECONDS = 60.0
-"""A task that nobody has been at for so long is worth a look."""
+"""A task that no worker has run for so long is reported."""
 MOST_ASKED = 20
-"""Of so many of them it is found out why."""
+"""The reason is looked up for at most so many of them."""
 SILENT_SECONDS = 30.0
-"""A worker of which nothing was heard for so long takes nothing."""
+"""A worker that has not reported for so long takes no tasks."""
 USUAL_SECONDS = 3_600.0
-"""So long a task is waited for whose order says nothing of its time."""
+"""The time limit of a task whose dispatch note has none."""
 
 
 class FleetStatus(Struct, frozen=True):
@@ -44,7 +44,7 @@ class FleetStatus(Struct, frozen=True):
     running: int = 0
     stuck: list[StuckTask] = []
     returned: list[ReturnedChanges] = []
-    """What was changed on workers and not taken over yet."""
+    """Changes made on workers that are not merged yet."""
 
 
 class _TimeLimit(Struct, frozen=True):
@@ -57,13 +57,13 @@ class _DispatchNote(Struct, frozen=True):
     """What a dispatch note says about the folder and the time limit of a task."""
 
     cwd: str = ""
-    parcel: FolderSnapshot | None = None
+    snapshot: FolderSnapshot | None = field(default=None, name="parcel")  # as it is stored
     alone: str = ""
     handover: _TimeLimit = _TimeLimit()
 
 
 async def fleet_status(url: str, stuck_seconds: float = STUCK_SECONDS) -> FleetStatus:
-    """Look at a fleet; nothing is changed."""
+    """Read the status of a fleet."""
     link = await Pool.open(url)
     try:
         found = FleetStatus(link.address, await version_at(link), VERSION)
@@ -80,7 +80,7 @@ async def fleet_status(url: str, stuck_seconds: float = STUCK_SECONDS) -> FleetS
             waiting=waiting,
             running=running,
             stuck=looked + stuck[MOST_ASKED:],
-            returned=await store.parcels.waiting(),
+            returned=await store.snapshots.waiting(),
         )
     finally:
         await link.close()
@@ -93,7 +93,7 @@ async def missing_workers(
     found = await store.unattended(tasks)
     workers = await store.workers()
     there = [each for each in workers if each.silent < SILENT_SECONDS and not each.draining]
-    hindrances = await store.parcels.hindrances([task for task, _, _ in found])
+    hindrances = await store.snapshots.hindrances([task for task, _, _ in found])
     seen: dict[str, MissingWorker] = {}
     for task, agent, order in found:
         takers = [each for each in there if _takes(each, agent)]
@@ -114,14 +114,14 @@ async def missing_workers(
 
 
 async def _looked(store: FleetStore, stuck: Sequence[StuckTask], *, late: bool) -> list[StuckTask]:
-    """Tasks that nobody is at, with the reason as far as that is known."""
+    """Tasks that no worker runs, each with the reason if it is known."""
     seen = await missing_workers(store, [each.task for each in stuck], late=late)
     found = [(each, seen.get(each.task, MissingWorker())) for each in stuck]
     return [replace(each, missing_worker=missing_worker) for each, missing_worker in found]
 
 
 async def _hopeless(store: FleetStore, known: set[str]) -> list[StuckTask]:
-    """Those that wait for a short time only and that no worker can take as things are."""
+    """Those that have not waited long, but that no present worker can take."""
     fresh = [each for each in await store.overdue(0) if each.task not in known]
     looked = await _looked(store, fresh[:MOST_ASKED], late=False)
     return [
@@ -159,7 +159,7 @@ def _reason(
     *,
     late: bool,
 ) -> MissingWorker:
-    """Why none of the workers that are there has begun with a task, of these takers in particular."""
+    """Why none of the present workers has begun a task."""
     if not takers:
         return replace(_without_worker(NoWorkerReason.NO_TAKER, said), agent=agent)
     told = [each for each in hindrances if each.lacks is not MissingPart.FOLDER]
@@ -180,7 +180,7 @@ def _reason(
 
 
 def _without_worker(reason: NoWorkerReason, said: _DispatchNote) -> MissingWorker:
-    """That another worker is needed; with its folder, if only one that has that will do."""
+    """The reason that another worker is needed; it names the folder if only its worker will do."""
     return MissingWorker(reason, folder=said.cwd if said.alone else "")
 
 

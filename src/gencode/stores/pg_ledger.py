@@ -9,7 +9,6 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
-from msgspec.structs import replace
 
 from gencode.budgets.ledger import (
     Account,
@@ -31,7 +30,9 @@ from gencode.budgets.ledger import (
 )
 from gencode.budgets.limits import Amounts, check_budget, cost_of, lasting_seconds, limited
 from gencode.core.budget import Budget
+from gencode.core.structs import replace
 from gencode.core.task import Task
+from gencode.stores.journal_rules import lease_lost
 from gencode.stores.ledger_rows import CALL, SpendingPath, account_from, amounts, need_of, values_of
 from gencode.stores.pg_pool import WAKE, Connection, NotifyListener, Pool, storable
 from gencode.stores.sqlite_writes import FOLD
@@ -68,7 +69,7 @@ CREATE TABLE gen_hold (
 ) WITH (fillfactor = 50);
 """
 
-# A way up has an end, also where what was imported goes round in circles.
+# The depth is bounded, because the parents of imported tasks may form a cycle.
 _ROUTE = """
 (WITH RECURSIVE up (id, parent, paid_by, counted, depth) AS (
     SELECT id, parent, paid_by, counted, 0 FROM gen_task WHERE id = $1
@@ -78,7 +79,7 @@ _ROUTE = """
 )
 SELECT json_agg(json_build_array(id, coalesce(paid_by, ''), counted) ORDER BY depth) FROM up)
 """
-# A statement can change a row but once, so all that it adds to accounts is added up before that.
+# A statement can change a row only once, so the changes of each account are summed first.
 _CHANGED = """
 locked AS (
     SELECT a.id FROM gen_account a WHERE a.id IN (SELECT d.id FROM deltas d) ORDER BY a.id FOR UPDATE
@@ -110,33 +111,46 @@ a.seconds
 
 
 def completed(statement: str) -> str:
-    """A statement with the parts that many have: the way up from a task, and changes of accounts."""
+    """A statement with its shared parts filled in: the path of a task, and changes of accounts."""
     parts = {"{ROUTE}": _ROUTE, "{DELTAS}": _DELTAS, "{DROPPED}": _DROPPED, "{CHANGED}": _CHANGED}
     for place, part in {**parts, "{COLUMNS}": _COLUMNS}.items():
         statement = statement.replace(place, part)
     return statement
 
 
+_RELEASE = completed("""
+WITH dropped AS (DELETE FROM gen_hold WHERE task = $1 AND owner = $2 RETURNING path, turns, tokens, usd),
+{DELTAS} AS ({DROPPED}),
+{CHANGED}
+SELECT count(*) FROM dropped
+""")
 _DROP = completed("""
 WITH dropped AS (DELETE FROM gen_hold WHERE task = ANY($1::text[]) RETURNING path, turns, tokens, usd),
 {DELTAS} AS ({DROPPED}),
 {CHANGED}
 SELECT count(*) FROM dropped
 """)
+# The task cannot be taken or ended until the hold is committed, so whoever does it next settles the hold.
 _HOLD = completed("""
-WITH dropped AS (SELECT path, turns, tokens, usd FROM gen_hold WHERE task = $1), taken AS (
-    INSERT INTO gen_hold (task, owner, path, turns, tokens, usd) VALUES ($1, $2, $3, $4, $5, $6)
+WITH mine AS (SELECT id FROM gen_task WHERE id = $1 AND owner = $2 FOR SHARE), dropped AS (
+    SELECT h.path, h.turns, h.tokens, h.usd FROM gen_hold h JOIN mine m ON m.id = h.task
+), taken AS (
+    INSERT INTO gen_hold (task, owner, path, turns, tokens, usd) SELECT id, $2, $3, $4, $5, $6 FROM mine
     ON CONFLICT (task) DO UPDATE SET owner = $2, path = $3, turns = $4, tokens = $5, usd = $6,
                                      at = clock_timestamp()
 ), {DELTAS} AS (
     {DROPPED} UNION ALL
-    SELECT unnest($3::text[]), 0, 0, 0, 0, 1, $4::bigint, $5::bigint, $6::bigint, false
+    SELECT unnest($3::text[]), 0, 0, 0, 0, 1, $4::bigint, $5::bigint, $6::bigint, false FROM mine
 ),
 {CHANGED}
-SELECT count(*) FROM dropped
+SELECT id FROM mine
 """)
 _UP = completed("SELECT {ROUTE}")
-_HELD = "SELECT turns, tokens, usd FROM gen_hold WHERE task = $1"
+_HELD = """
+SELECT h.turns, h.tokens, h.usd FROM gen_task t LEFT JOIN gen_hold h ON h.task = t.id
+WHERE t.id = $1 AND t.owner = $2
+"""
+_HOLDS = "SELECT 1 FROM gen_hold WHERE task = $1"
 _HOLDERS = "SELECT task, turns, tokens, usd FROM gen_hold WHERE $1 = ANY(path) ORDER BY at, task"
 _LOCK = "SELECT id FROM gen_account WHERE id = ANY($1::text[]) ORDER BY id FOR UPDATE"
 _LOCK_ALL = "LOCK TABLE gen_account IN EXCLUSIVE MODE"
@@ -192,7 +206,7 @@ _NOTIFY = "SELECT pg_notify($1, $2)"
 _TREE = "SELECT id FROM gen_account WHERE top = $1"
 _NEWS = "ledger"
 _LOOK_SECONDS = 2.0
-"""Who hears nothing of a new limit looks so often."""
+"""Between two looks for new limits without a notification."""
 
 
 class PostgresLedger:
@@ -202,11 +216,11 @@ class PostgresLedger:
         self._link = link
         self._ear = ear
         self._note = note
-        """Tells those here who wait that something changed."""
+        """Announces a change in this process."""
         self._free: set[str] = set()
         """The tops of trees, and the sessions, that had no account when that was last looked up."""
         self._routes: dict[str, SpendingPath] = {}
-        """Those of tasks that are leased here."""
+        """The routes of tasks that are leased here."""
 
     async def left(self, path: Sequence[str]) -> Amounts | None:
         """What is left for a call of the first on a path; None: nothing limits it."""
@@ -231,9 +245,13 @@ class PostgresLedger:
             self._note()
         return verdict
 
-    async def release(self, task: str) -> None:
-        """Drop the hold of a task whose call was not made."""
-        dropped = await self._link.fetch(_DROP, [task])
+    async def holds(self, task: str) -> bool:
+        """Whether a task has a hold."""
+        return bool(await self._link.fetch(_HOLDS, task))
+
+    async def release(self, hold: Hold) -> None:
+        """Drop a hold for a call that was not made."""
+        dropped = await self._link.fetch(_RELEASE, hold.task, hold.owner)
         if dropped[0][0]:
             self._note()
 
@@ -280,11 +298,11 @@ class PostgresLedger:
         return await self._link.patiently(step)
 
     async def is_free(self, path: Sequence[str]) -> bool:
-        """Whether nothing limits who spends from this path, as far as it was heard here."""
+        """Whether no account limits this path, as far as this process knows."""
         if not path:
             return True
         if not self._ear.listens or not await self._ear.quiet(_NEWS, _NEWS, _LOOK_SECONDS):
-            self._free.clear()  # nobody is made to listen for this: whoever waits for anything does
+            self._free.clear()  # a listener is not started for this alone
         tops = {*path[-2:]}  # the last one is the top of the tree, or the session, and then it is before that
         if not tops <= self._free:
             if await self._link.fetch(_FREE, list(tops)):
@@ -293,28 +311,28 @@ class PostgresLedger:
         return True
 
     async def route(self, task: str) -> SpendingPath:
-        """What a task spends from."""
+        """The accounts that a task spends from."""
         if task in self._routes:
             return self._routes[task]
         return await self._link.patiently(lambda connection, _: _route(connection, task))
 
     def keep(self, route: SpendingPath) -> None:
-        """A task is leased here."""
+        """Keep the route of a task that is leased here."""
         self._routes[route.tasks[0]] = route
 
     def forget(self, task: str) -> None:
-        """A task is leased here no more."""
+        """Drop the route of a task whose lease has ended."""
         self._routes.pop(task, None)
 
     async def route_below(self, state: Task, session: str) -> SpendingPath:
-        """What a new task spends from, with itself."""
+        """The accounts that a new task spends from, its own included."""
         parent = await self.route(state.parent) if state.parent is not None else SpendingPath(())
         if parent.unread:
             parent = await self._learned(parent)
         return SpendingPath((state.id, *parent.tasks), parent.session if parent.tasks else session)
 
     async def is_unlimited(self, state: Task, route: SpendingPath) -> bool:
-        """Whether a new task needs no leave to spend."""
+        """Whether no account limits a new task."""
         return not limited(state.terms.budget) and await self.is_free(route.path[1:])
 
     async def create(
@@ -336,13 +354,13 @@ class PostgresLedger:
         return written
 
     def created(self, state: Task, route: SpendingPath) -> None:
-        """A task was written, and is leased here."""
+        """Keep the route of a new task that is leased here."""
         self.keep(route)
         if limited(state.terms.budget):
             self._free -= {*route.path[-2:]}
 
     async def taken(self, route: SpendingPath, session: str | None) -> SpendingPath:
-        """The route of a task that was leased just now, in this session from now on, if that is said."""
+        """The route of a task that was leased just now; it moves to `session` if one is named."""
         if session is not None and session != route.session:
             route = await self._moved(route, session)
         if route.unread:
@@ -377,13 +395,13 @@ class PostgresLedger:
         await self._link.patiently(step)
 
     async def adopted(self, task: str) -> None:
-        """Count a task whose journal came from elsewhere."""
+        """Count the cost of an imported task."""
         route = await self._link.patiently(lambda connection, _: _route(connection, task))
         if not await self.is_free(route.path):
             await self.recount(route.path)
 
     async def _moved(self, route: SpendingPath, session: str) -> SpendingPath:
-        """Let another session pay for a tree, with all that it ever cost."""
+        """Charge a tree, with all that it has cost, to another session."""
         moved = route._replace(session=session)
 
         async def step(connection: Connection, _again: bool) -> None:
@@ -399,7 +417,7 @@ class PostgresLedger:
         return moved
 
     async def _learned(self, route: SpendingPath) -> SpendingPath:
-        """Open accounts for tasks whose journals tell of a budget that the ledger does not know."""
+        """Open accounts for tasks that have a budget in their journal only."""
 
         async def step(connection: Connection, _again: bool) -> None:
             async with connection.transaction():
@@ -416,7 +434,7 @@ class PostgresLedger:
 
 
 def route_from(told: str | None) -> SpendingPath:
-    """A route as the database tells it; what was imported may go round in circles."""
+    """A route from its JSON; the parents of imported tasks may form a cycle."""
     rows: list[tuple[str, str, bool]] = msgspec.json.decode(told or "[]", type=list[tuple[str, str, bool]])
     tasks = {task: (session, counted) for task, session, counted in reversed(rows)}
     order = tuple(dict.fromkeys(task for task, _, _ in rows))
@@ -425,7 +443,7 @@ def route_from(told: str | None) -> SpendingPath:
 
 
 async def delete_accounts(connection: Connection, tasks: Sequence[str]) -> None:
-    """Forget tasks in the transaction that is open; what they cost stays counted above them."""
+    """Delete the accounts of tasks in the open transaction; accounts above keep what they cost."""
     await connection.fetch(_DROP, tasks)
     await connection.execute("DELETE FROM gen_account WHERE id = ANY($1::text[])", tasks)
 
@@ -435,21 +453,25 @@ async def _route(connection: Connection, task: str) -> SpendingPath:
 
 
 async def _on(connection: Connection, path: Sequence[str]) -> dict[str, Account]:
-    """The accounts on a path, and every open one below those that limit anything."""
+    """The accounts on a path, and every open one below those that have a limit."""
     return {row[0]: account_from(row) for row in await connection.fetch(_ON, list(path))}
 
 
 async def _taken(connection: Connection, hold: Hold) -> Verdict:
-    """Take a hold in the transaction that is open, in the place of the one that its task had."""
+    """Take a hold in the open transaction; it replaces an earlier one of its task."""
     accounts = await _on(connection, hold.path)
-    held = await connection.fetchrow(_HELD, hold.task)
+    mine = await connection.fetchrow(_HELD, hold.task, hold.owner)
+    if mine is None:
+        raise lease_lost(hold.task)
+    held = None if mine[0] is None else mine
     if held is not None:
         for each in set(hold.path) & accounts.keys():
             accounts[each] = with_hold(accounts[each], need_of(held), -1)
     verdict = decide(accounts, hold)
     if isinstance(verdict, Granted) and verdict.bounded:
         need = amounts(hold.need, CALL)
-        await connection.fetch(_HOLD, hold.task, hold.owner, list(hold.path), *need)
+        if not await connection.fetch(_HOLD, hold.task, hold.owner, list(hold.path), *need):
+            raise lease_lost(hold.task)
     elif held is not None:
         await connection.fetch(_DROP, [hold.task])
     if isinstance(verdict, Wait):
@@ -479,7 +501,7 @@ async def _recounted(connection: Connection, account: str) -> bool:
 
 
 async def _counted(connection: Connection, account: str) -> Account:
-    """An account without limits, with all that was spent and is held below it."""
+    """A new account without limits; what was spent and is held below it is counted."""
     tasks, spent = await _below(connection, account), dict[str, int]()
     for task in tasks.values():
         spent = plus(spent, plus(cost_of(task), {"spawns": int(task.id != account)}))
@@ -493,7 +515,7 @@ async def _counted(connection: Connection, account: str) -> Account:
 
 
 async def _below(connection: Connection, account: str) -> dict[str, Task]:
-    """A task and all those below it, or all that a session pays for, as far as their facts can be read."""
+    """A task and its descendants, or all tasks that a session pays for, as far as their facts can be read."""
     found: dict[str, Task] = {}
     for task, last, body in await connection.fetch(_BELOW, account, FOLD):
         state = snapshot_of(body)
@@ -508,7 +530,7 @@ async def _below(connection: Connection, account: str) -> dict[str, Task]:
 
 
 async def _put(connection: Connection, account: Account, route: SpendingPath) -> None:
-    """Write an account, with the path that it has now; one that is no task is that of a session."""
+    """Write an account with its present path; one that is not a task's is a session's."""
     account = replace(account, path=route.path[1:])
     place = (route.tasks[-1], route.session) if route.tasks else (account.id, account.id)
     await connection.execute(_PUT, *values_of(account), *place)

@@ -7,7 +7,7 @@ somebody is willing to wait. The step is then told so: what it sent before may h
 import asyncio
 import secrets
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import Any, TypeVar
 
@@ -25,28 +25,29 @@ from gencode.stores.pg_errors import (
     unreadable,
     waiting_helps,
 )
+from gencode.stores.sql_dialect import POSTGRES, Row, Statements
 
 T = TypeVar("T")
 _asyncpg: Any = asyncpg
-"""Its own types are too vague to check against."""
+"""asyncpg's own types are too vague to check against."""
 Connection = Any
-"""A connection of asyncpg, or its stand-in of a pool."""
+"""A connection of asyncpg, or the proxy that its pool gives."""
 Step = Callable[[Connection, bool], Awaitable[T]]
-"""Something to do on a connection; the flag says that an earlier try may have been written."""
+"""Work on a connection; the flag says that an earlier attempt may have been written."""
 
 PATIENCE = 10.0
-"""Seconds for which the server may be away before a step gives up."""
+"""Seconds for which the server may be unreachable before a step fails."""
 FIRST_PATIENCE = 3.0
-"""The same for a server that has never answered: it may start anew, or not be there at all."""
+"""The same for the first connection: the server may be starting, or not exist."""
 CONNECT_SECONDS = 5.0
 COMMAND_SECONDS = 10.0
-"""A server that is cut off without a word is noticed after so long."""
+"""A connection that went dead silently is noticed after so long."""
 IDLE_SECONDS = 5.0
-"""Who is stopped inside a transaction holds its locks for so long; then the server ends it."""
+"""The server ends a transaction that was idle for so long, so that its locks are released."""
 MOST_CONNECTIONS = 8
 MOST_KEPT = 2
 OFTEN = 20
-"""Who has taken so many swift steps gets connections of its own for them."""
+"""After so many swift steps connections are kept for them."""
 _SHORT_PAUSE = 0.02
 _LONG_PAUSE = 0.5
 _SETTINGS = {
@@ -55,12 +56,15 @@ _SETTINGS = {
 }
 _SHAPE = {"timeout": CONNECT_SECONDS, "command_timeout": COMMAND_SECONDS, "server_settings": _SETTINGS}
 WAKE = "gen_wake"
-"""The channel that tells an owner to look; nothing rests on its words being heard."""
+"""The channel that tells an owner to look; correctness does not depend on delivery."""
 CHANGED = "gen_changed"
-"""The channel on which every process says that it has written something, at most every so often."""
+"""The channel on which processes announce that they have written, throttled by `SAY_SECONDS`."""
+# A transaction has an id once it has written something.
+_TRANSACTION = "SELECT pg_current_xact_id_if_assigned()::text"
+_STATUS_OF = "SELECT pg_xact_status($1::text::xid8)"
 SAY_SECONDS = 0.05
 LOOK_SECONDS = 1.0
-"""While somebody waits for a change, it is taken for possible so often that one was not heard of."""
+"""Waiters look again after so long, in case a notification was lost."""
 
 
 class Pool:
@@ -78,7 +82,7 @@ class Pool:
 
     @classmethod
     async def open(cls, url: str, *, patience: float = PATIENCE, most: int = MOST_CONNECTIONS) -> "Pool":
-        """Connect; a server that is not there is not waited for as long as one that was."""
+        """Connect; waits less for a server that never answered than for one that did."""
         address = shown(check_url(url))
         link = cls(url, _pool(url, most), patience)
         version = 0
@@ -87,7 +91,7 @@ class Pool:
             version = await link.patiently(_version, min(patience, FIRST_PATIENCE))
             if version // 10_000 < OLDEST:
                 raise too_old(version // 10_000, address)
-        except ValueError:  # its words may show a part of the password
+        except ValueError:  # its message may show a part of the password
             raise unreadable() from None
         finally:
             if version // 10_000 < OLDEST:
@@ -95,7 +99,7 @@ class Pool:
         return link
 
     async def another_pool(self, most: int, lost: Callable[[], None]) -> Any:
-        """More connections, for what may be forgotten when the server dies; `lost` is told of their end."""
+        """Another pool, for writes that a server crash may lose; `lost` is called when a connection ends."""
 
         def ended(_connection: Connection) -> None:
             lost()
@@ -108,14 +112,14 @@ class Pool:
         return await _asyncpg.create_pool(self.url, min_size=0, max_size=most, **ever, **_SHAPE | swift)
 
     def cut(self) -> None:
-        """End all connections at once, so that nothing waits for a server that does not answer."""
+        """Terminate all connections at once, so that nothing waits for a server that does not answer."""
         self._cut = True
         self.pool.terminate()
         while self._kept:
             self._kept.pop().terminate()
 
     async def close(self) -> None:
-        """Let go of all connections."""
+        """Close all connections."""
         self._closed = True
         try:
             async with asyncio.timeout(CONNECT_SECONDS):
@@ -126,7 +130,7 @@ class Pool:
             self.pool.terminate()
 
     async def patiently(self, step: Step[T], patience: float | None = None) -> T:
-        """Take a step; while the server is away, sleep (a little longer each time) and take it again."""
+        """Run a step; while the server is unreachable, sleep (a little longer each time) and retry."""
         until = time.monotonic() + (self._patience if patience is None else patience)
         pause, again = _SHORT_PAUSE, False
         cancels = _cancels()
@@ -144,7 +148,7 @@ class Pool:
                         connection.terminate()
                         raise
             except TROUBLES as error:
-                if _cancels() > cancels:  # the error of a transaction that could not be undone hid it
+                if _cancels() > cancels:  # it was hidden by the error of a failed rollback
                     raise asyncio.CancelledError from None
                 if self._closed:
                     raise StoreTrouble(CLOSED) from None
@@ -155,7 +159,7 @@ class Pool:
             pause = min(pause * 2, _LONG_PAUSE)
 
     async def swiftly(self, step: Step[T]) -> T:
-        """The same on a connection that is kept for this, which spares a third of the cost."""
+        """The same on a connection that is kept for this, which costs a third less."""
         kept = self._kept.pop() if self._kept else None
         if kept is None or kept.is_closed() or self._closed:
             told = await self.patiently(step)
@@ -179,6 +183,35 @@ class Pool:
                 kept.terminate()
         return told
 
+    async def transaction(self, do: Callable[[Connection], Awaitable[T]], wrote: Callable[[], None]) -> T:
+        """Run a transaction exactly once, also where the reply to its commit was lost.
+
+        `wrote` is called if that changed anything.
+        """
+        number: str | None = None
+        results: list[T] = []
+
+        async def step(connection: Connection, _again: bool) -> T:
+            nonlocal number
+            if number is not None:
+                match await connection.fetchval(_STATUS_OF, number):
+                    case "committed":
+                        return results[0]
+                    case "in progress":
+                        raise ConnectionError("the server has not ended the earlier try yet")
+                    case _:
+                        number = None
+            results.clear()
+            async with connection.transaction():
+                results.append(await do(connection))
+                number = await connection.fetchval(_TRANSACTION)
+            return results[0]
+
+        done = await self.patiently(step)
+        if number is not None:
+            wrote()
+        return done
+
     async def fetch(self, statement: str, *values: object) -> list[Any]:
         """The rows of a statement that may be repeated."""
         return await self.patiently(lambda connection, _: connection.fetch(statement, *values))
@@ -186,7 +219,7 @@ class Pool:
 
 @asynccontextmanager
 async def alone(connection: Connection, number: int) -> AsyncGenerator[None]:
-    """A transaction while nobody else is in one with the same number, on whatever machine."""
+    """A transaction under an advisory lock: only one with this number at a time, on all machines."""
     # Each statement sees what others made while this one waited; and a lock of the transaction ends with it.
     async with connection.transaction(isolation="read_committed"):
         await connection.execute("SELECT pg_advisory_xact_lock($1)", number)
@@ -197,7 +230,7 @@ class NotifyListener:
     """Listens for notifications on a connection of its own, which also renews leases without waiting."""
 
     def __init__(self, link: Pool, told: Callable[[str], None]) -> None:
-        """`told` is called with whatever is heard, and with nothing when something may have been missed."""
+        """`told` is called with each notification, and with an empty text when one may have been missed."""
         self._link = link
         self._told = told
         self._connection: Any = None
@@ -207,11 +240,11 @@ class NotifyListener:
         self._looked: dict[str, float] = {}
 
     def hear(self, owner: str) -> None:
-        """Something is new for an owner."""
+        """Note that something is new for an owner."""
         self._heard.add(owner)
 
     async def quiet(self, what: str, owner: str, seconds: float) -> bool:
-        """Whether nothing was heard for an owner since `what` was last looked at, not so long ago."""
+        """Whether nothing is new for an owner since the last look at `what`, at most so many seconds ago."""
         now = time.monotonic()
         key = f"{what} {owner}"
         if not await self._listening():
@@ -225,7 +258,7 @@ class NotifyListener:
         return False
 
     async def fetch(self, statement: str, *values: object) -> list[Any]:
-        """What a statement gives on this connection; TROUBLES when that is not possible at this moment."""
+        """The rows of a statement on this connection; raises one of TROUBLES when it is not connected."""
         if not await self._listening() or self._busy:
             raise ConnectionError("not connected, or at another statement")
         self._busy = True
@@ -236,20 +269,20 @@ class NotifyListener:
 
     @property
     def listens(self) -> bool:
-        """Whether it hears what is said at this moment."""
+        """Whether it is listening now."""
         return self._connection is not None and not self._connection.is_closed()
 
     async def listen(self) -> bool:
-        """Hear what is said from now on; False when that is not possible."""
+        """Start listening; False when that is not possible."""
         return await self._listening()
 
     def cut(self) -> None:
-        """End the connection at once."""
+        """Terminate the connection at once."""
         if self._connection is not None:
             self._connection.terminate()
 
     async def close(self) -> None:
-        """Let go of the connection."""
+        """Close the connection."""
         connection, self._connection = self._connection, None
         if connection is not None:
             with suppress(*TROUBLES):
@@ -267,7 +300,7 @@ class NotifyListener:
                 await connection.add_listener(CHANGED, self._called)
             except TROUBLES:
                 return False
-            self._looked.clear()  # whatever was said meanwhile was not heard
+            self._looked.clear()  # notifications were missed meanwhile
             self._told("")
         return True
 
@@ -278,7 +311,7 @@ class NotifyListener:
 
 
 class PostgresChanges(ChangeNotifier):
-    """The changes of a database: this process says when it has written, and listens while somebody waits."""
+    """The changes of a database: announces this process's writes, and listens while a change is awaited."""
 
     def __init__(self, link: Pool) -> None:
         super().__init__()
@@ -287,10 +320,10 @@ class PostgresChanges(ChangeNotifier):
         self._unsaid = False
         self._name = secrets.token_hex(8)
         self.ear = NotifyListener(link, self._heard)
-        """What it listens with."""
+        """The connection that listens."""
 
     def note(self) -> None:
-        """Something was written here: others are told of it, too."""
+        """Note a change of this process, and announce it to others."""
         super().note()
         self._unsaid = True
         if self._saying is None:
@@ -302,7 +335,7 @@ class PostgresChanges(ChangeNotifier):
             self._watching = asyncio.get_running_loop().create_task(self._watched())
 
     async def aclose(self) -> None:
-        """Wake everybody, and tell others of the last change."""
+        """Wake all waiters, and announce the last change."""
         self.close()
         for each in (self._watching, self._saying):
             if each is not None:
@@ -337,12 +370,42 @@ class PostgresChanges(ChangeNotifier):
 
     async def _say(self) -> None:
         self._unsaid = False
-        with suppress(*TROUBLES):  # who was not told looks by itself
+        with suppress(*TROUBLES):  # the others look by themselves
             await self.ear.fetch("SELECT pg_notify($1, $2)", CHANGED, self._name)
 
 
+class PostgresDatabase:
+    """The `SqlDatabase` of one pool."""
+
+    def __init__(self, link: Pool, changes: ChangeNotifier) -> None:
+        self._link = link
+        self._changes = changes
+
+    async def fetch(self, statement: str, *values: object) -> Sequence[Row]:
+        """The rows of a statement that only reads."""
+        return await self._link.fetch(POSTGRES.translated(statement), *values)
+
+    async def write(self, statement: str, *values: object) -> None:
+        """Run one statement that may be repeated and announces no change."""
+        await self.fetch(statement, *values)
+
+    async def transaction(self, do: Callable[[Statements], Coroutine[Any, Any, T]]) -> T:
+        """Run a transaction; announces a change when it wrote anything."""
+        return await self._link.transaction(
+            lambda connection: do(_PostgresStatements(connection)), self._changes.note
+        )
+
+
+class _PostgresStatements:
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    async def fetch(self, statement: str, *values: object) -> Sequence[Row]:
+        return await self._connection.fetch(POSTGRES.translated(statement), *values)
+
+
 def _cancels() -> int:
-    """How often somebody asked for the end of whatever runs here."""
+    """How often the current task was cancelled."""
     task = asyncio.current_task()
     return task.cancelling() if task is not None else 0
 
@@ -352,7 +415,7 @@ def _pool(url: str, most: int) -> Any:
 
 
 async def _nothing(_connection: Connection) -> None:
-    """No state is ever left on a connection, so there is nothing to reset when it goes back."""
+    """Do nothing: no state is left on a connection, so there is nothing to reset when it is returned."""
 
 
 async def _version(connection: Connection, _again: bool) -> int:

@@ -1,4 +1,4 @@
-"""The pace of model requests for all machines, in Postgres.
+"""Rate limits of model requests, shared by all machines in Postgres.
 
 One row for each model is a pause and a bucket. After a refusal nobody asks until the pause is over; then
 requests leave one by one, one a second at first and twice as many every ten seconds, half as many after
@@ -15,17 +15,17 @@ from gencode.stores.pg_pool import WAKE, Connection, NotifyListener, Pool, stora
 log = logging.getLogger(__name__)
 
 LOOK_SECONDS = 2.0
-"""Who hears nothing looks so often."""
+"""Between two looks without a notification."""
 CALM = 60.0
-"""So many seconds after a pause it is forgotten; most limits count by the minute."""
+"""Seconds after which a refusal is forgotten; most limits count by the minute."""
 FIRST = 1.0
-"""So many requests a second leave right after a first pause."""
+"""Requests per second right after a first pause."""
 SLOWEST = 0.1
 TWICE = 10.0
-"""After so many seconds twice as many requests leave."""
+"""Seconds after which the rate doubles."""
 LONGEST_PAUSE = 30.0
 LONGEST_WAIT = 10.0
-"""Whoever would have to wait longer is given no place, and asks for one again."""
+"""A request that would wait longer gets no place and asks again."""
 BURST = 10.0
 """What was not asked in so many seconds may be asked at once, where only a limit is set."""
 
@@ -33,7 +33,7 @@ _MAKE = """
 INSERT INTO gen_pace VALUES ($1, 0, to_timestamp(0), to_timestamp(0), $2, to_timestamp(0))
 ON CONFLICT DO NOTHING
 """
-# The row is locked before it is looked at, so that two never get the same place.
+# The row is locked before it is read, so that two requests never get the same place.
 _TAKE = """
 WITH held AS (
     SELECT g.*, clock_timestamp() AS at FROM gen_pace g WHERE g.model = $1 FOR UPDATE
@@ -84,7 +84,7 @@ class PostgresRequestPacing:
         self._cold: dict[str, bool] = {}
 
     async def turn(self, model: str, rate: float | None) -> None:
-        """Wait until a model may be asked. A database that is away keeps nobody from it."""
+        """Wait until a model may be asked; does not wait when the database is unreachable."""
         model = storable(model)
         try:
             while rate is not None or await self._is_cold(model):
@@ -96,7 +96,7 @@ class PostgresRequestPacing:
             log.warning("it is not known how fast %s may be asked: %s", model, trouble)
 
     async def refuse(self, model: str, pause: float) -> None:
-        """A model was asked too much: all processes hear of it at once."""
+        """Record that a model refused a request, and tell all processes."""
         model = storable(model)
 
         async def step(connection: Connection, _again: bool) -> None:
@@ -112,7 +112,7 @@ class PostgresRequestPacing:
         self._ear.hear(_listener(model))
 
     async def take(self, model: str, rate: float | None = None) -> tuple[float, bool]:
-        """After how many seconds a model may be asked, and whether that place is kept for whoever asks."""
+        """The seconds until a model may be asked, and whether a place was reserved."""
         limit = (rate, TWICE, BURST, LONGEST_WAIT)
         rows = await self._link.fetch(_TAKE, model, *limit)
         if not rows:
@@ -128,5 +128,5 @@ class PostgresRequestPacing:
 
 
 def _listener(model: str) -> str:
-    """Under what name one hears of a model."""
+    """The name of a model in notifications."""
     return f"pace {model}"

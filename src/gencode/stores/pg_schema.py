@@ -8,7 +8,7 @@ from gencode.core.errors import StoreTrouble
 from gencode.journal.owner import owner_state, process_label
 from gencode.stores.pg_ledger import LEDGER
 from gencode.stores.pg_pool import Connection, Pool, alone
-from gencode.stores.pg_workspace_transfer import LACKS, PARCELS
+from gencode.stores.pg_workspace_transfer import LACKS, TRANSFER_TABLES
 
 _LOCK = 1195723331
 """The advisory lock of those who migrate: "GENC", as in the SQLite file."""
@@ -170,14 +170,43 @@ CREATE TRIGGER gen_event_upgraded INSTEAD OF INSERT OR DELETE ON gen_event
     FOR EACH ROW EXECUTE FUNCTION gen_upgraded();
 """
 
+# One vocabulary with SQLite.
+_VERSION_8 = """
+DROP VIEW gen_waiting;
+DROP TABLE gen_claim;
+ALTER TABLE gen_task RENAME COLUMN wish TO signal;
+ALTER TABLE gen_task RENAME COLUMN mailed TO received;
+ALTER TABLE gen_letter RENAME TO gen_message;
+ALTER TABLE gen_appointment RENAME TO gen_job;
+ALTER TABLE gen_person RENAME TO gen_presence;
+ALTER TABLE gen_hindrance RENAME TO gen_worker_problem;
+ALTER TABLE gen_worker_problem RENAME COLUMN why TO reason;
+ALTER TABLE gen_worker_problem RENAME COLUMN lacks TO missing;
+ALTER TABLE gen_returned RENAME COLUMN told TO changes;
+ALTER TABLE gen_message DROP COLUMN mark;
+ALTER TABLE gen_outbox DROP COLUMN mark;
+ALTER TABLE gen_question ADD COLUMN home boolean NOT NULL DEFAULT false;
+UPDATE gen_question SET home = starts_with(mark, 'home');
+CREATE VIEW gen_open_question AS
+    SELECT q.number, q.root, q.cwd, q.background, q.home, q.body, q.owner, r.owner AS led_by,
+           r.dispatch IS NOT NULL AS alone,
+           extract(epoch FROM clock_timestamp() - q.asked_at)::float8 AS age,
+           extract(epoch FROM q.until - clock_timestamp())::float8 AS remaining
+    FROM gen_question q
+        JOIN gen_task t ON t.id = q.task AND t.owner = q.owner AND t.epoch = q.epoch
+        LEFT JOIN gen_task r ON r.id = q.root
+    WHERE q.answer IS NULL AND q.until > clock_timestamp() AND t.lease_until > clock_timestamp();
+"""
+
 MIGRATIONS: tuple[str, ...] = (
     _VERSION_1,
     _VERSION_2,
     _VERSION_3,
-    PARCELS,
+    TRANSFER_TABLES,
     _VERSION_5,
     f"{LACKS};{LEDGER}{_VERSION_6}",
     "ALTER TABLE gen_account ADD COLUMN seconds double precision",
+    _VERSION_8,
 )
 """Step n leads from version n to version n + 1."""
 
@@ -187,7 +216,7 @@ VERSION = len(MIGRATIONS)
 _IS_THERE = "SELECT count(*) > 0 FROM pg_catalog.pg_class WHERE oid = to_regclass('gen_version')"
 
 
-# So that nobody takes a task between the look and the upgrade.
+# So that no task is taken between the check and the upgrade.
 _STAND_STILL = "LOCK TABLE gen_task, gen_worker IN EXCLUSIVE MODE"
 _WORKERS = """
 SELECT name FROM gen_worker WHERE seen_at > clock_timestamp() - make_interval(secs => $1) ORDER BY started_at
@@ -200,7 +229,7 @@ WORKER_SECONDS = 15.0
 
 
 async def check_link(link: Pool) -> None:
-    """See to it that a database can be used: made if it is empty, StoreTrouble if its version is another."""
+    """Create the schema in an empty database; StoreTrouble for another version."""
     version = await version_at(link)
     if not version:
         await _migrate(link)
@@ -213,7 +242,7 @@ async def check_link(link: Pool) -> None:
 
 
 async def migrate_url(url: str) -> tuple[int, int]:
-    """Bring the database at an address up to date; gives the versions before and after.
+    """Migrate the database at an address; returns the versions before and after.
 
     It may be done as often as wanted. StoreTrouble while a worker or a process works with an earlier version.
     """
@@ -227,7 +256,7 @@ async def migrate_url(url: str) -> tuple[int, int]:
 
 
 async def version_at(link: Pool) -> int:
-    """The version of a database; 0 when nothing was made there yet."""
+    """The version of a database; 0 when it is empty."""
     return await link.patiently(_current)
 
 
@@ -259,7 +288,7 @@ async def _migrated(connection: Connection, address: str) -> int:
 
 
 async def _check_alone(connection: Connection, address: str) -> None:
-    """StoreTrouble while somebody works with the earlier version."""
+    """StoreTrouble while a worker or a process uses the earlier version."""
     await connection.execute(_STAND_STILL)
     users = [f"worker {row[0]} runs" for row in await connection.fetch(_WORKERS, WORKER_SECONDS)]
     tasks = {row[1]: row[0] for row in await connection.fetch(_LEASED) if owner_state(row[1]) != "dead"}

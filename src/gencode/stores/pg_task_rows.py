@@ -16,11 +16,11 @@ from gencode.stores.pg_ledger import completed, delete_accounts
 from gencode.stores.pg_pool import Connection, storable
 from gencode.stores.sqlite_writes import FOLD
 
-# One statement, so that a new task takes one way to the server and back, however far that is.
+# One statement, so that a new task costs one round trip.
 _NEW = """
 WITH new AS (
     INSERT INTO gen_task (id, agent, cwd, conversation, parent, status, model, created_at, updated_at,
-                          ended_at, epoch, owner, lease_until, last_seq, mailed, dispatch, dispatched_at,
+                          ended_at, epoch, owner, lease_until, last_seq, received, dispatch, dispatched_at,
                           paid_by, counted)
     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12,
             CASE WHEN $12::text IS NULL THEN NULL ELSE clock_timestamp() + make_interval(secs => $13) END,
@@ -52,7 +52,7 @@ SELECT t.id, t.owner, t.dispatch IS NOT NULL FROM gen_task t
 WHERE t.id IN (SELECT id FROM below) ORDER BY t.created_at, t.number FOR UPDATE
 """
 _GONE = (
-    "DELETE FROM gen_letter WHERE task = ANY($1::text[])",
+    "DELETE FROM gen_message WHERE task = ANY($1::text[])",
     "DELETE FROM gen_snapshot WHERE task = ANY($1::text[])",
     "DELETE FROM gen_journal WHERE task = ANY($1::text[])",
     "DELETE FROM gen_task WHERE id = ANY($1::text[])",
@@ -70,7 +70,7 @@ class NewTaskRow:
         dispatch: bytes | None = None,
         route: SpendingPath | None = None,
     ) -> None:
-        """It counts along its `route`; one without is counted later."""
+        """Its cost is added along its `route`; without one it is counted later."""
         self._growth = growth
         self._route = route
         self._lease_seconds = lease_seconds
@@ -88,13 +88,13 @@ class NewTaskRow:
         return self._growth.state
 
     async def write(self, connection: Connection, again: bool) -> bool:
-        """Write it, all or nothing; False when its id is taken by another one."""
+        """Write it in one statement; False when another task has its id."""
         if await connection.fetchval(_TASK, *self._values()) is not None:
             return True
         return again and await self.written(connection)
 
     async def written(self, connection: Connection) -> bool:
-        """Whether it is there, as it would be written."""
+        """Whether exactly this task was written before."""
         state = self._growth.state
         return bool(await connection.fetchval(_SAME, state.id, self._owner, state.created_at))
 
@@ -139,7 +139,7 @@ class NewTaskRow:
 
 
 async def delete(connection: Connection, task: str) -> list[str]:
-    """Delete a task and all below it in the transaction that is open; nothing while any is worked on."""
+    """Delete a task and its descendants in the open transaction; refused while any of them is running."""
     rows = await connection.fetch(_BELOW, task)
     if not rows:
         raise task_missing(task)
@@ -193,7 +193,7 @@ class EnqueueConnection:
 
 @lru_cache(maxsize=16)
 def _joined(head: str, statement: str, count: int) -> str | None:
-    """One statement that does both; its values are those of the first, then those of the second."""
+    """The two statements as one; the values of the first come first."""
     begins = _BEGINS.match(statement)
     if begins is None:
         return None

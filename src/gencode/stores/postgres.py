@@ -5,7 +5,6 @@ the database decides about leases. LISTEN and NOTIFY wake an owner up sooner and
 heard nothing looks every two seconds.
 """
 
-import secrets
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
@@ -33,7 +32,15 @@ from gencode.stores.ledger_rows import SpendingPath
 from gencode.stores.pg_append import AppendBatcher
 from gencode.stores.pg_errors import TROUBLES
 from gencode.stores.pg_ledger import PostgresLedger, completed, route_from
-from gencode.stores.pg_pool import PATIENCE, WAKE, Connection, Pool, PostgresChanges, storable
+from gencode.stores.pg_pool import (
+    PATIENCE,
+    WAKE,
+    Connection,
+    Pool,
+    PostgresChanges,
+    PostgresDatabase,
+    storable,
+)
 from gencode.stores.pg_schema import check_link
 from gencode.stores.pg_task_rows import NewTaskRow, delete
 from gencode.stores.sqlite_writes import FOLD
@@ -41,15 +48,16 @@ from gencode.stores.task_fold import StoredFact, events_of, folded, lines_of, sn
 
 if TYPE_CHECKING:
     from gencode.stores.pg_event_log import PostgresEventLog
-    from gencode.stores.pg_questions import PostgresQuestions
-    from gencode.stores.pg_schedule import PostgresOutbox, PostgresSchedule
+    from gencode.stores.question_table import QuestionTable
+    from gencode.stores.schedule_tables import JobTable, OutboxTable
 
 LOOK_SECONDS = 2.0
-"""Who hears nothing looks so often."""
+"""Between two looks without a notification."""
 
 _TAKE = completed("""
 WITH taken AS (
-    UPDATE gen_task SET epoch = epoch + 1, owner = $2, wish = CASE WHEN dispatch IS NULL THEN 0 ELSE wish END,
+    UPDATE gen_task SET epoch = epoch + 1, owner = $2,
+                        signal = CASE WHEN dispatch IS NULL THEN 0 ELSE signal END,
                         lease_until = clock_timestamp() + make_interval(secs => $4)
     WHERE id = $1 AND (lease_until IS NULL OR owner = $2 OR owner = $3 OR lease_until <= clock_timestamp())
     RETURNING id, epoch, last_seq
@@ -57,8 +65,8 @@ WITH taken AS (
 SELECT t.epoch, t.last_seq, s.body, {ROUTE}
 FROM taken t LEFT JOIN gen_snapshot s ON s.task = t.id AND s.fold = $5
 """)
-# What is being written at this moment is renewed by that, so nobody waits for anybody here.
-# What is being written at this moment is renewed with that.
+# An append that is in flight renews the lease itself, so locked rows are skipped.
+# An append that is in flight renews the lease itself.
 _RENEW = """
 WITH renewed AS (
     UPDATE gen_task SET lease_until = clock_timestamp() + make_interval(secs => $2)
@@ -80,31 +88,30 @@ FROM gen_task WHERE owner IS NOT NULL OR status IN ('pending', 'running')
 # nothing.
 _ASK = """
 WITH asked AS (
-    UPDATE gen_task SET wish = CASE
-        WHEN wish = 1 OR (wish = 3 AND $2 <> 1) OR (wish <> 0 AND $2 = 5) THEN wish ELSE $2 END
+    UPDATE gen_task SET signal = CASE
+        WHEN signal = 1 OR (signal = 3 AND $2 <> 1) OR (signal <> 0 AND $2 = 5) THEN signal ELSE $2 END
     WHERE id = $1 AND owner IS NOT NULL RETURNING owner
 )
 SELECT owner, pg_notify($3, owner) FROM asked
 """
-_ASKED = "SELECT id, wish FROM gen_task WHERE owner = $1 AND wish BETWEEN 1 AND 5"
+_ASKED = "SELECT id, signal FROM gen_task WHERE owner = $1 AND signal BETWEEN 1 AND 5"
 _HEARD = """
-WITH heard AS (SELECT id, wish FROM gen_task WHERE owner = $1 AND wish IN (4, 5) ORDER BY id FOR UPDATE)
-UPDATE gen_task t SET wish = 0 FROM heard h WHERE t.id = h.id RETURNING h.id, h.wish
+WITH heard AS (SELECT id, signal FROM gen_task WHERE owner = $1 AND signal IN (4, 5) ORDER BY id FOR UPDATE)
+UPDATE gen_task t SET signal = 0 FROM heard h WHERE t.id = h.id RETURNING h.id, h.signal
 """
-# Above what was taken too: an imported task has taken letters that were never posted here.
+# Above what was taken too: an imported task has taken messages that were never posted here.
 _NUMBER = """
-UPDATE gen_task SET posted = greatest(posted, mailed) + 1 WHERE id = $1 AND posted - mailed < $2
+UPDATE gen_task SET posted = greatest(posted, received) + 1 WHERE id = $1 AND posted - received < $2
 RETURNING posted, owner
 """
-_LETTER = "INSERT INTO gen_letter (task, number, text, sender, at, mark) VALUES ($1, $2, $3, $4, $5, $6)"
-_POSTED = "SELECT number FROM gen_letter WHERE task = $1 AND mark = $2"
-_LETTERS = """
-SELECT l.task, l.number, l.text, l.sender, l.at FROM gen_task t JOIN gen_letter l ON l.task = t.id
-WHERE t.owner = $1 AND t.posted > t.mailed AND l.number > t.mailed ORDER BY 1, 2
+_POST = "INSERT INTO gen_message (task, number, text, sender, at) VALUES ($1, $2, $3, $4, $5)"
+_MESSAGES = """
+SELECT m.task, m.number, m.text, m.sender, m.at FROM gen_task t JOIN gen_message m ON m.task = t.id
+WHERE t.owner = $1 AND t.posted > t.received AND m.number > t.received ORDER BY 1, 2
 """
 _WAITING = """
-SELECT l.task, l.number, l.text, l.sender, l.at FROM gen_task t JOIN gen_letter l ON l.task = t.id
-WHERE t.id = $1 AND l.number > t.mailed ORDER BY 2
+SELECT m.task, m.number, m.text, m.sender, m.at FROM gen_task t JOIN gen_message m ON m.task = t.id
+WHERE t.id = $1 AND m.number > t.received ORDER BY 2
 """
 _ONE = """
 SELECT t.id, t.last_seq, s.body FROM gen_task t LEFT JOIN gen_snapshot s ON s.task = t.id AND s.fold = $2
@@ -124,7 +131,7 @@ WHERE ($2::text IS NULL OR t.parent = $2) AND ($3::text IS NULL OR t.cwd = $3)
   AND ($10::text IS NULL
        OR (t.created_at, t.number) < (SELECT b.created_at, b.number FROM gen_task b WHERE b.id = $10))
   AND ($12::text[] IS NULL OR t.parent = ANY($12))
-  AND (NOT $11::boolean OR (t.posted > t.mailed AND t.owner IS NULL AND t.dispatch IS NULL))
+  AND (NOT $11::boolean OR (t.posted > t.received AND t.owner IS NULL AND t.dispatch IS NULL))
 ORDER BY t.created_at DESC, t.number DESC LIMIT $7
 """
 _IDS = "SELECT id FROM gen_task WHERE id >= $1 AND id < $1 || 'g' ORDER BY id LIMIT 20"
@@ -171,25 +178,25 @@ class PostgresStore:
         return cls(link, lease_seconds, draw)
 
     @property
-    def schedule(self) -> "PostgresSchedule":
-        """Where appointments are kept."""
-        from gencode.stores.pg_schedule import PostgresSchedule
+    def schedule(self) -> "JobTable":
+        """What is planned for later; nothing of it is loaded before somebody asks."""
+        from gencode.stores.schedule_tables import JobTable
 
-        return PostgresSchedule(self.link, self.draw, self.changes)
-
-    @property
-    def outbox(self) -> "PostgresOutbox":
-        """Where messages wait."""
-        from gencode.stores.pg_schedule import PostgresOutbox
-
-        return PostgresOutbox(self.link, self.changes)
+        return JobTable(PostgresDatabase(self.link, self.changes), self.draw)
 
     @property
-    def questions(self) -> "PostgresQuestions":
+    def outbox(self) -> "OutboxTable":
+        """Messages that are not delivered yet."""
+        from gencode.stores.schedule_tables import OutboxTable
+
+        return OutboxTable(PostgresDatabase(self.link, self.changes))
+
+    @property
+    def questions(self) -> "QuestionTable":
         """Where questions wait until a person answers them."""
-        from gencode.stores.pg_questions import PostgresQuestions
+        from gencode.stores.question_table import QuestionTable
 
-        return PostgresQuestions(self.link, self.changes)
+        return QuestionTable(PostgresDatabase(self.link, self.changes))
 
     @property
     def global_log(self) -> "PostgresEventLog":
@@ -200,7 +207,7 @@ class PostgresStore:
         return self._global_log
 
     async def close(self) -> None:
-        """Let go of the connections; nothing that was appended is lost."""
+        """Close the connections after all appends were written."""
         await self._appends.close()
         await self.changes.aclose()
         await self.link.close()
@@ -235,7 +242,7 @@ class PostgresStore:
         raise StoreTrouble(f"No free task id was found in {self.link.address} after {DRAWS} attempts.")
 
     async def _write_new(self, new: NewTaskRow, route: SpendingPath) -> bool:
-        """Write a new task, if there is enough for it; False when its id is taken."""
+        """Write a new task if its budget allows it; False when its id is taken."""
         if await self.ledger.is_unlimited(new.state, route):
             return await self.link.patiently(new.write)
 
@@ -317,48 +324,44 @@ class PostgresStore:
         asked = [(task, TaskSignal(signal)) for task, signal in rows]
         lasting = [each for each in asked if not each[1].once]
         if lasting:
-            self._ear.hear(owner)  # it counts for as long as the task is there
+            self._ear.hear(owner)  # it applies for as long as the task is leased
         if len(lasting) == len(asked):
             return lasting
         heard = await self.link.fetch(_HEARD, owner)
         return [*lasting, *((task, TaskSignal(signal)) for task, signal in heard)]
 
     async def post(self, task: str, text: str, sender: str) -> int:
-        """Leave a letter for a task, whoever runs it; its number. UserMistake when it cannot be taken."""
-        mark = secrets.token_hex(8)
+        """Leave a message for a task, whoever runs it; its number. UserMistake when it cannot be taken."""
         clean, who = message_text(text).encode(), unicode_text(sender).encode()
 
-        async def step(connection: Connection, again: bool) -> tuple[int, str | None]:
-            async with connection.transaction():
-                if again and (known := await connection.fetchval(_POSTED, task, mark)) is not None:
-                    return known, None
-                row = await connection.fetchrow(_NUMBER, task, MOST_WAITING)
-                if row is None:
-                    known = await connection.fetchval(_LAST_SEQ, task)
-                    raise task_missing(task) if known is None else mailbox_full(task)
-                await connection.execute(_LETTER, task, row[0], clean, who, stamp(), mark)
-                if row[1] is not None:
-                    await connection.execute("SELECT pg_notify($1, $2)", WAKE, row[1])
-                return row[0], row[1]
+        async def write(connection: Connection) -> tuple[int, str | None]:
+            row = await connection.fetchrow(_NUMBER, task, MOST_WAITING)
+            if row is None:
+                known = await connection.fetchval(_LAST_SEQ, task)
+                raise task_missing(task) if known is None else mailbox_full(task)
+            number, owner = row
+            await connection.execute(_POST, task, number, clean, who, stamp())
+            if owner is not None:
+                await connection.execute("SELECT pg_notify($1, $2)", WAKE, owner)
+            return number, owner
 
-        number, owner = await self.link.patiently(step)
+        number, owner = await self.link.transaction(write, self.changes.note)
         if owner is not None:
             self._ear.hear(owner)
-        self.changes.note()
         return number
 
     async def posted_messages(self, owner: str) -> list[PostedMessage]:
-        """The letters to the tasks of `owner` that these have not taken yet, in order."""
-        if await self._ear.quiet("letters", owner, LOOK_SECONDS):
+        """The messages to the tasks of `owner` that these have not taken yet, in order."""
+        if await self._ear.quiet("messages", owner, LOOK_SECONDS):
             return []
-        letters = await self._letters(_LETTERS, owner)
-        if letters:
+        messages = await self._messages(_MESSAGES, owner)
+        if messages:
             self._ear.hear(owner)  # they wait until they are taken
-        return letters
+        return messages
 
     async def unread_messages(self, task: str) -> list[PostedMessage]:
-        """The letters that a task has not taken yet, in order."""
-        return await self._letters(_WAITING, task)
+        """The messages that a task has not taken yet, in order."""
+        return await self._messages(_WAITING, task)
 
     async def adopt(self, events: Sequence[Event]) -> None:
         """Write a whole foreign journal of one task as it is; UserMistake if its id is taken."""
@@ -370,14 +373,7 @@ class PostgresStore:
 
     async def delete(self, task: str) -> list[str]:
         """Delete a task with everything below it, all or nothing; the ids that are gone."""
-
-        async def step(connection: Connection, _again: bool) -> list[str]:
-            async with connection.transaction():
-                return await delete(connection, task)
-
-        gone = await self.link.patiently(step)
-        self.changes.note()
-        return gone
+        return await self.link.transaction(lambda connection: delete(connection, task), self.changes.note)
 
     async def task(self, task: str) -> Task | None:
         """The fold of a task's facts, as far as they can be read."""
@@ -445,12 +441,12 @@ class PostgresStore:
                     newer.setdefault(row[0], []).append((row[1], row[2], row[3]))
         return [folded(task, states[task], newer.get(task, ()), last) for task, last, _ in rows]
 
-    async def _letters(self, statement: str, whose: str) -> list[PostedMessage]:
+    async def _messages(self, statement: str, whose: str) -> list[PostedMessage]:
         rows = await self.link.fetch(statement, storable(whose))
         return [PostedMessage(row[0], row[1], row[2].decode(), row[3].decode(), row[4]) for row in rows]
 
     async def in_transaction(self, write: Callable[[Connection, bool], Awaitable[bool]]) -> bool:
-        """Write something in a transaction; it is told when an earlier try may have been written."""
+        """Run a transaction; its flag says that an earlier attempt may have been written."""
 
         async def step(connection: Connection, again: bool) -> bool:
             async with connection.transaction():

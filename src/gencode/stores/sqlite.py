@@ -2,7 +2,7 @@
 
 A commit happens on the event loop's own thread, because handing it to another one costs more than the commit;
 SQLite never waits in there: while another process writes, the coroutine sleeps and tries again. Where many
-tasks are at work, their commits are made together (`together.py`). With durability `power` every commit waits
+tasks are running, their commits are grouped (`group_commit.py`). With durability `power` every commit waits
 for the disk, so that one does go to a thread.
 """
 
@@ -22,7 +22,7 @@ from gencode.core.task import Task
 from gencode.journal.change_notifier import ChangeNotifier
 from gencode.journal.owner import LEASE_SECONDS
 from gencode.journal.store import Lease, Ownership, PostedMessage, TaskQuery, TaskSignal
-from gencode.stores.group_commit import GroupCommit, WriteStep, patiently
+from gencode.stores.group_commit import GroupCommit, SqliteDatabase, WriteStep, patiently
 from gencode.stores.journal_rules import (
     DRAWS,
     id_taken,
@@ -39,81 +39,83 @@ from gencode.stores.sqlite_writes import FOLD, RELEASE, AppendEvents, DeleteTask
 from gencode.stores.task_fold import StoredFact, events_of, folded, lines_of, snapshot_of
 
 if TYPE_CHECKING:
+    from gencode.stores.question_table import QuestionTable
+    from gencode.stores.schedule_tables import JobTable, OutboxTable
     from gencode.stores.sqlite_event_log import SqliteEventLog
-    from gencode.stores.sqlite_questions import SqliteQuestions
-    from gencode.stores.sqlite_schedule import SqliteOutbox, SqliteSchedule
 
 T = TypeVar("T")
 
 WATCH_SECONDS = 0.04
-"""While somebody waits for a change, it is looked so often whether another process has written."""
+"""Between two looks for writes of other processes, while a change is awaited."""
 AWAY_SECONDS = 0.5
-"""And so often where the file cannot be read at this moment."""
+"""The same while the file cannot be read."""
 _FEW = 4
-"""Up to so many leased tasks write at once, each in its own transaction; more of them share one."""
+"""Up to so many leased tasks write in transactions of their own; more of them share one."""
 
 _TAKE = """
-UPDATE Sessions SET Epoch = Epoch + 1, Owner = :owner, Cancel = 0,
-                    LeaseUntil = strftime('%Y-%m-%dT%H:%M:%fZ', 'now', :lease)
-WHERE Id = :id AND (LeaseUntil IS NULL OR Owner = :owner OR Owner = :dead
-                    OR LeaseUntil <= strftime('%Y-%m-%dT%H:%M:%fZ', 'now'))
-RETURNING Epoch
+UPDATE gen_task SET epoch = epoch + 1, owner = :owner, signal = 0,
+                    lease_until = strftime('%Y-%m-%dT%H:%M:%fZ', 'now', :lease)
+WHERE id = :id AND (lease_until IS NULL OR owner = :owner OR owner = :dead
+                    OR lease_until <= strftime('%Y-%m-%dT%H:%M:%fZ', 'now'))
+RETURNING epoch
 """
 _RENEW = """
-UPDATE Sessions SET LeaseUntil = strftime('%Y-%m-%dT%H:%M:%fZ', 'now', ?) WHERE Owner = ? RETURNING Id
+UPDATE gen_task SET lease_until = strftime('%Y-%m-%dT%H:%M:%fZ', 'now', ?) WHERE owner = ? RETURNING id
 """
 # The numbers are those of `TaskSignal`: only a stop (1) replaces a report (3), nothing a stop, a budget (5)
 # nothing.
 _ASK = """
-UPDATE Sessions SET Cancel = iif(Cancel = 1 OR (Cancel = 3 AND :wish <> 1) OR (Cancel <> 0 AND :wish = 5),
-                                 Cancel, :wish)
-WHERE Id = :id AND Owner IS NOT NULL
+UPDATE gen_task SET signal = iif(signal = 1 OR (signal = 3 AND :signal <> 1) OR (signal <> 0 AND :signal = 5),
+                                 signal, :signal)
+WHERE id = :id AND owner IS NOT NULL
 """
-ASKED = "SELECT Id, Cancel FROM Sessions WHERE Owner = ? AND Cancel <> 0 AND Cancel BETWEEN 1 AND 5"
-_HEARD = "UPDATE Sessions SET Cancel = 0 WHERE Owner = ? AND Cancel IN (4, 5)"
-_LETTER = "SELECT l.Task, l.Number, l.Text, l.Sender, l.At FROM Sessions s JOIN Letters l ON l.Task = s.Id"
-LETTERS = f"{_LETTER} WHERE s.Owner = ? AND s.Posted > s.Mailed AND l.Number > s.Mailed ORDER BY 1, 2"
-_WAITING = f"{_LETTER} WHERE s.Id = ? AND l.Number > s.Mailed ORDER BY 2"
+ASKED = "SELECT id, signal FROM gen_task WHERE owner = ? AND signal <> 0 AND signal BETWEEN 1 AND 5"
+_HEARD = "UPDATE gen_task SET signal = 0 WHERE owner = ? AND signal IN (4, 5)"
+_MESSAGE = """
+SELECT m.task, m.number, m.text, m.sender, m.at FROM gen_task t JOIN gen_message m ON m.task = t.id
+"""
+MESSAGES = f"{_MESSAGE} WHERE t.owner = ? AND t.posted > t.received AND m.number > t.received ORDER BY 1, 2"
+_WAITING = f"{_MESSAGE} WHERE t.id = ? AND m.number > t.received ORDER BY 2"
 _OWNED = """
-SELECT Id, Owner, LeaseUntil <= strftime('%Y-%m-%dT%H:%M:%fZ', 'now'),
-       coalesce((julianday('now') - julianday(LeaseUntil)) * 86400, 0) FROM Sessions WHERE Owner IS NOT NULL
+SELECT id, owner, lease_until <= strftime('%Y-%m-%dT%H:%M:%fZ', 'now'),
+       coalesce((julianday('now') - julianday(lease_until)) * 86400, 0) FROM gen_task WHERE owner IS NOT NULL
 UNION ALL
-SELECT Id, '', 1, 0 FROM Sessions WHERE Status IN ('pending', 'running') AND Owner IS NULL
+SELECT id, '', 1, 0 FROM gen_task WHERE status IN ('pending', 'running') AND owner IS NULL
 """
 
 _TASK = """
-SELECT s.Id, CAST(s.LastSeq AS INTEGER), CAST(p.Body AS BLOB)
-FROM Sessions s LEFT JOIN Snapshots p ON p.Task = s.Id AND p.Fold = ? WHERE s.Id = ?
+SELECT s.id, CAST(s.last_seq AS INTEGER), CAST(p.body AS BLOB)
+FROM gen_task s LEFT JOIN gen_snapshot p ON p.task = s.id AND p.fold = ? WHERE s.id = ?
 """
 _TASKS = """
-SELECT s.Id, CAST(s.LastSeq AS INTEGER), CAST(p.Body AS BLOB)
-FROM Sessions s LEFT JOIN Snapshots p ON p.Task = s.Id AND p.Fold = :fold
-WHERE (:parent IS NULL OR s.Parent = :parent)
-  AND (:cwd IS NULL OR s.Cwd = :cwd)
-  AND (:statuses IS NULL OR s.Status IN (SELECT value FROM json_each(:statuses)))
-  AND (:ended_after IS NULL OR s.EndedAt IS NULL OR s.EndedAt > :ended_after)
-  AND (:conversations IS NULL OR s.Conversation = :conversations)
-  AND (:roots = 0 OR s.Parent IS NULL)
-  AND (:agent IS NULL OR s.Agent = :agent COLLATE NOCASE)
+SELECT s.id, CAST(s.last_seq AS INTEGER), CAST(p.body AS BLOB)
+FROM gen_task s LEFT JOIN gen_snapshot p ON p.task = s.id AND p.fold = :fold
+WHERE (:parent IS NULL OR s.parent = :parent)
+  AND (:cwd IS NULL OR s.cwd = :cwd)
+  AND (:statuses IS NULL OR s.status IN (SELECT value FROM json_each(:statuses)))
+  AND (:ended_after IS NULL OR s.ended_at IS NULL OR s.ended_at > :ended_after)
+  AND (:conversations IS NULL OR s.conversation = :conversations)
+  AND (:roots = 0 OR s.parent IS NULL)
+  AND (:agent IS NULL OR s.agent = :agent COLLATE NOCASE)
   AND (:before IS NULL
-       OR (s.CreatedAt, s.rowid) < (SELECT b.CreatedAt, b.rowid FROM Sessions b WHERE b.Id = :before))
-ORDER BY s.CreatedAt DESC, s.rowid DESC LIMIT :limit
+       OR (s.created_at, s.rowid) < (SELECT b.created_at, b.rowid FROM gen_task b WHERE b.id = :before))
+ORDER BY s.created_at DESC, s.rowid DESC LIMIT :limit
 """
-# Asked for every task that ends, and most have sent nobody.
-_IS_PARENT = "SELECT 1 FROM Sessions WHERE Parent = ? LIMIT 1"
-# With the choice inside the query SQLite would look at every task there is.
-_CHILDREN = _TASKS.replace("(:parent IS NULL OR s.Parent = :parent)", "s.Parent = :parent")
-_SEVERAL = _CHILDREN.replace("s.Parent = :parent", "s.Parent IN (SELECT value FROM json_each(:parents))")
-_UNHEARD = _TASKS.replace("WHERE ", "WHERE s.Posted > s.Mailed AND s.Owner IS NULL AND ", 1)
-_IDS = "SELECT Id FROM Sessions WHERE Id >= ? AND Id < ? || 'g' ORDER BY Id LIMIT 20"
-_LAST_SEQ = "SELECT CAST(LastSeq AS INTEGER) FROM Sessions WHERE Id = ?"
-_EVENTS = (
-    "SELECT Seq, CAST(At AS TEXT), CAST(Body AS BLOB) FROM Journal WHERE Task = ? AND Seq > ? ORDER BY Seq"
-)
+# Asked for every task that ends, and most have no children.
+_IS_PARENT = "SELECT 1 FROM gen_task WHERE parent = ? LIMIT 1"
+# With the choice inside the query SQLite would scan all tasks.
+_CHILDREN = _TASKS.replace("(:parent IS NULL OR s.parent = :parent)", "s.parent = :parent")
+_SEVERAL = _CHILDREN.replace("s.parent = :parent", "s.parent IN (SELECT value FROM json_each(:parents))")
+_UNHEARD = _TASKS.replace("WHERE ", "WHERE s.posted > s.received AND s.owner IS NULL AND ", 1)
+_IDS = "SELECT id FROM gen_task WHERE id >= ? AND id < ? || 'g' ORDER BY id LIMIT 20"
+_LAST_SEQ = "SELECT CAST(last_seq AS INTEGER) FROM gen_task WHERE id = ?"
+_EVENTS = """
+SELECT seq, CAST(at AS TEXT), CAST(body AS BLOB) FROM gen_journal WHERE task = ? AND seq > ? ORDER BY seq
+"""
 
 
 class SqliteChanges(ChangeNotifier):
-    """The changes of a file: one timer of the process asks SQLite for what others have committed."""
+    """The changes of a file: one timer of the process asks SQLite whether others have committed."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         super().__init__()
@@ -127,7 +129,7 @@ class SqliteChanges(ChangeNotifier):
             self._look()
 
     def close(self) -> None:
-        """Wake everybody: nothing more is noticed."""
+        """Wake all waiters and stop looking."""
         if self._next_look is not None:
             self._next_look.cancel()
         super().close()
@@ -143,7 +145,7 @@ class SqliteChanges(ChangeNotifier):
         self._next_look = asyncio.get_running_loop().call_later(pause, self._look)
 
     def _newest(self) -> int | None:
-        """A number that another one replaces with every commit of others; None where it cannot be read."""
+        """A number that changes with every commit of another connection; None where it cannot be read."""
         try:
             version: int = self._connection.execute("PRAGMA data_version").fetchone()[0]
         except sqlite3.Error:
@@ -156,24 +158,27 @@ class SqliteStore:
 
     def __init__(
         self,
-        path: Path,
+        path: Path | None,
         connections: tuple[sqlite3.Connection, sqlite3.Connection],
         thread: ThreadPoolExecutor | None,
         lease_seconds: float,
         draw: Callable[[], str],
     ) -> None:
+        """Without a `path` it is in memory, and only this process can write."""
         self._path = path
-        self._plain_errors = PlainErrors(path)
+        self._plain_errors = PlainErrors(path or Path(":memory:"))
         self._writer, self._reader = connections
         self._cursor = self._writer.cursor()  # one for all steps: to make one costs a tenth of a commit
         self._thread = thread
-        # A commit of its own leaves the number of the connection that writes as it was. While a thread is
-        # at that one, the other connection takes every commit for somebody else's.
-        self.changes = SqliteChanges(self._writer if thread is None else self._reader)
+        # The writing connection does not count its own commits as changes. With a thread it cannot be
+        # asked here, so the reading one is, which counts our commits, too.
+        watched = self._writer if thread is None else self._reader
+        self.changes: ChangeNotifier = ChangeNotifier() if path is None else SqliteChanges(watched)
         """Wakes whoever waits for something new."""
         self._commits = GroupCommit(self._writer, self._plain_errors, thread, self.changes)
+        self._database = SqliteDatabase(self._commits, self._writer, self._reader, self._plain_errors)
         self._accounts = Accounts(self._writer, _read_task)
-        # Each commit makes the other connection read its pages anew.
+        # Each commit invalidates the page cache of the other connection.
         reads = self._accounts if thread is None else Accounts(self._reader, _read_task)
         self.ledger = SqliteLedger(self._commits, self._accounts, reads, self._plain_errors, self._is_busy)
         """What tasks may spend, and have spent."""
@@ -197,18 +202,18 @@ class SqliteStore:
         return cls(path, connections, thread, lease_seconds, draw)
 
     @property
-    def schedule(self) -> "SqliteSchedule":
+    def schedule(self) -> "JobTable":
         """What is planned for later; nothing of it is loaded before somebody asks."""
-        from gencode.stores.sqlite_schedule import SqliteSchedule
+        from gencode.stores.schedule_tables import JobTable
 
-        return SqliteSchedule(self._commits, self._writer, self._reader, self._plain_errors, self._draw)
+        return JobTable(self._database, self._draw)
 
     @property
-    def outbox(self) -> "SqliteOutbox":
+    def outbox(self) -> "OutboxTable":
         """Messages that are not delivered yet."""
-        from gencode.stores.sqlite_schedule import SqliteOutbox
+        from gencode.stores.schedule_tables import OutboxTable
 
-        return SqliteOutbox(self._commits, self._writer, self._reader, self._plain_errors)
+        return OutboxTable(self._database)
 
     @property
     def global_log(self) -> "SqliteEventLog":
@@ -218,14 +223,14 @@ class SqliteStore:
         return SqliteEventLog(self._path, self._reader, self._plain_errors)
 
     @property
-    def questions(self) -> "SqliteQuestions":
+    def questions(self) -> "QuestionTable":
         """Where questions wait until a person answers them."""
-        from gencode.stores.sqlite_questions import SqliteQuestions
+        from gencode.stores.question_table import QuestionTable
 
-        return SqliteQuestions(self._commits, self._writer, self._reader, self._plain_errors)
+        return QuestionTable(self._database)
 
     async def close(self) -> None:
-        """Let go of the file; nothing that was appended is lost."""
+        """Close the file; nothing that was appended is lost."""
         self.changes.close()
         self._reader.close()
         if self._thread is not None:
@@ -233,9 +238,9 @@ class SqliteStore:
         self._writer.close()
 
     @property
-    def storms(self) -> Path:
-        """The folder in which processes that share this write down that a model refuses."""
-        return self._path.parent / "storms"
+    def storms(self) -> Path | None:
+        """The folder in which processes that share this file record refusals of models."""
+        return self._path.parent / "storms" if self._path is not None else None
 
     async def create(
         self,
@@ -254,7 +259,7 @@ class SqliteStore:
             if await self._write(insert):
                 self._leased.add(growth.state.id)
                 return Lease(owner, 1, growth.state, insert.path)
-        raise StoreTrouble(f"No free task id was found in {DRAWS} draws in the database {self._path}.")
+        raise StoreTrouble(f"No free task id was found in {DRAWS} draws.")
 
     async def take(
         self, task: str, owner: str, instead_of: str | None = None, session: str | None = None
@@ -297,7 +302,7 @@ class SqliteStore:
 
     async def send_signal(self, task: str, signal: TaskSignal) -> bool:
         """Ask something of whoever holds the lease of a task; False when nobody does."""
-        wanted = {"id": task, "wish": signal.value}
+        wanted = {"id": task, "signal": signal.value}
         return await self._commits.change(lambda: self._writer.execute(_ASK, wanted).rowcount) > 0
 
     async def signals(self, owner: str) -> list[tuple[str, TaskSignal]]:
@@ -309,7 +314,7 @@ class SqliteStore:
         return asked
 
     def _heard(self, owner: str) -> list[tuple[str, TaskSignal]]:
-        """The same, read and taken back as one step: what is asked in between is not lost."""
+        """Read and reset the signals in one transaction, so that none is lost in between."""
         asked = [
             (task, TaskSignal(signal)) for task, signal in self._writer.execute(ASKED, (owner,)).fetchall()
         ]
@@ -317,16 +322,16 @@ class SqliteStore:
         return asked
 
     async def post(self, task: str, text: str, sender: str) -> int:
-        """Leave a letter for a task, whoever runs it; its number. UserMistake when it cannot be taken."""
+        """Leave a message for a task, whoever runs it; its number. UserMistake when it cannot be taken."""
         return await self._write(PostMessage(self._cursor, task, message_text(text), unicode_text(sender)))
 
     async def posted_messages(self, owner: str) -> list[PostedMessage]:
-        """The letters to the tasks of `owner` that these have not taken yet, in order."""
-        return await self._letters(LETTERS, owner)
+        """The messages to the tasks of `owner` that these have not taken yet, in order."""
+        return await self._messages(MESSAGES, owner)
 
     async def unread_messages(self, task: str) -> list[PostedMessage]:
-        """The letters that a task has not taken yet, in order."""
-        return await self._letters(_WAITING, task)
+        """The messages that a task has not taken yet, in order."""
+        return await self._messages(_WAITING, task)
 
     async def adopt(self, events: Sequence[Event]) -> None:
         """Write a whole foreign journal of one task as it is; UserMistake if its id is taken."""
@@ -363,7 +368,7 @@ class SqliteStore:
         """All facts of a task as objects for an export, also those of kinds that are not known here."""
         return await self._read(lambda: lines_of(task, *self._stored(task, 0)))
 
-    async def _letters(self, statement: str, whose: str) -> list[PostedMessage]:
+    async def _messages(self, statement: str, whose: str) -> list[PostedMessage]:
         rows = await self._read(lambda: self._reader.execute(statement, (whose,)).fetchall())
         return [PostedMessage(*row) for row in rows]
 
@@ -440,7 +445,7 @@ class SqliteStore:
 
 
 def _read_task(connection: sqlite3.Connection, task: str) -> Task | None:
-    """A task as far as its facts can be read, inside of whatever transaction is open."""
+    """A task as far as its facts can be read, inside the open transaction."""
     row = connection.execute(_TASK, (FOLD, task)).fetchone()
     return _folded(connection, row)[0] if row is not None else None
 
@@ -448,7 +453,7 @@ def _read_task(connection: sqlite3.Connection, task: str) -> Task | None:
 def _folded(
     connection: sqlite3.Connection, row: tuple[str, int, bytes | None]
 ) -> tuple[Task | None, CorruptFact | None]:
-    """A task from its snapshot and the facts after it, as far as that goes, and what ended it too early."""
+    """A task from its snapshot and the facts after it, as far as they can be read, and the error."""
     task, last, body = row
     state = snapshot_of(body)
     known = state.seq if state else 0

@@ -18,23 +18,23 @@ from gencode.journal.global_log import END, MOST, MOST_BYTES, LogEntry, LogPosit
 from gencode.stores.group_commit import patiently
 from gencode.stores.sqlite_schema import PATIENCE, PlainErrors
 
-_END = "SELECT rowid, Task, Seq FROM Journal ORDER BY rowid DESC LIMIT 1"
-_MARK = "SELECT rowid, Task, Seq FROM Journal WHERE Task = ? AND Seq = ?"
-_FACT = "SELECT rowid, Task, Seq, CAST(At AS TEXT), CAST(Body AS BLOB) FROM Journal"
+_END = "SELECT rowid, task, seq FROM gen_journal ORDER BY rowid DESC LIMIT 1"
+_MARK = "SELECT rowid, task, seq FROM gen_journal WHERE task = ? AND seq = ?"
+_FACT = "SELECT rowid, task, seq, CAST(at AS TEXT), CAST(body AS BLOB) FROM gen_journal"
 _FROM = f"{_FACT} WHERE rowid >= ? AND rowid <= ? ORDER BY rowid LIMIT ?"
-_OF_TASK = f"{_FACT} WHERE Task = ? AND Seq > ? AND rowid <= ? ORDER BY Seq LIMIT ?"
-_BEFORE = f"{_FACT} WHERE Task = ? AND Seq < ? ORDER BY Seq DESC LIMIT ?"
-_COUNTS = "SELECT Status, count(*) FROM Sessions WHERE (:cwd IS NULL OR Cwd = :cwd) GROUP BY Status"
+_OF_TASK = f"{_FACT} WHERE task = ? AND seq > ? AND rowid <= ? ORDER BY seq LIMIT ?"
+_BEFORE = f"{_FACT} WHERE task = ? AND seq < ? ORDER BY seq DESC LIMIT ?"
+_COUNTS = "SELECT status, count(*) FROM gen_task WHERE (:cwd IS NULL OR cwd = :cwd) GROUP BY status"
 _SPENT = """
-SELECT substr(CAST(e.At AS TEXT), 1, 16) AS Minute,
-       sum(coalesce(json_extract(e.Body, '$.message.usage.inputTokens'), 0)),
-       sum(coalesce(json_extract(e.Body, '$.message.usage.outputTokens'), 0)),
-       sum(coalesce(json_extract(e.Body, '$.message.usage.cachedTokens'), 0)),
-       sum(json_extract(e.Body, '$.message.usage.usd'))
-FROM Sessions s JOIN Journal e ON e.Task = s.Id
-WHERE s.UpdatedAt >= :since AND (:cwd IS NULL OR s.Cwd = :cwd)
-  AND e.Kind = 'MessageAdded' AND e.At >= :since AND json_valid(e.Body)
-GROUP BY Minute ORDER BY Minute
+SELECT substr(CAST(e.at AS TEXT), 1, 16) AS minute,
+       sum(coalesce(json_extract(e.body, '$.message.usage.inputTokens'), 0)),
+       sum(coalesce(json_extract(e.body, '$.message.usage.outputTokens'), 0)),
+       sum(coalesce(json_extract(e.body, '$.message.usage.cachedTokens'), 0)),
+       sum(json_extract(e.body, '$.message.usage.usd'))
+FROM gen_task s JOIN gen_journal e ON e.task = s.id
+WHERE s.updated_at >= :since AND (:cwd IS NULL OR s.cwd = :cwd)
+  AND e.kind = 'MessageAdded' AND e.at >= :since AND json_valid(e.body)
+GROUP BY minute ORDER BY minute
 """
 
 _Row = tuple[int, str, int, str, bytes]
@@ -43,17 +43,17 @@ _Row = tuple[int, str, int, str, bytes]
 class SqliteEventLog:
     """A `GlobalLog` of one file."""
 
-    def __init__(self, path: Path, reader: sqlite3.Connection, errors: PlainErrors) -> None:
+    def __init__(self, path: Path | None, reader: sqlite3.Connection, errors: PlainErrors) -> None:
         self._path = path
         self._reader = reader
         self._errors = errors
 
     async def end(self) -> LogPosition | None:
-        """The newest fact; None when there is none at all."""
+        """The mark of the newest fact; None when there is none."""
         return await self._one(_END)
 
     async def mark(self, task: str, seq: int) -> LogPosition | None:
-        """Where a fact stands; None when it is not there (any more)."""
+        """The mark of a fact; None when it does not exist (any more)."""
         return await self._one(_MARK, unicode_text(task), seq)
 
     async def after(
@@ -72,7 +72,7 @@ class SqliteEventLog:
         return None
 
     async def of_task(self, task: str, after: int, upto: int = END, most: int = MOST) -> list[LogEntry]:
-        """The facts of one task after a number, in order, up to a place among all facts."""
+        """The facts of one task after a number, in order, up to a place in the log."""
         return await self._facts(_OF_TASK, (task, after, upto, most))
 
     async def before(self, task: str, seq: int, most: int) -> list[LogEntry]:
@@ -80,15 +80,18 @@ class SqliteEventLog:
         return list(reversed(await self._facts(_BEFORE, (task, seq, most))))
 
     async def counts(self, cwd: str | None) -> Mapping[Status, int]:
-        """How many tasks there are of each status, in one folder or everywhere."""
+        """The number of tasks by status, in one folder or everywhere."""
         rows = await self._read(lambda: self._reader.execute(_COUNTS, {"cwd": _folder(cwd)}).fetchall())
         return {Status(status): count for status, count in rows}
 
     async def spent(self, since: str, cwd: str | None) -> list[tuple[str, Usage]]:
         """What models used since a moment, by minutes; a long read, so it has a thread of its own."""
         wanted = {"since": since, "cwd": _folder(cwd)}
-        with self._errors:
-            rows = await asyncio.to_thread(self._read_apart, _SPENT, wanted)
+        if self._path is None:  # a database in memory has one connection only
+            rows = await self._read(lambda: self._reader.execute(_SPENT, wanted).fetchall())
+        else:
+            with self._errors:
+                rows = await asyncio.to_thread(_read_apart, self._path, _SPENT, wanted)
         return [(minute, Usage(*numbers)) for minute, *numbers in rows]
 
     async def _one(self, statement: str, *values: object) -> LogPosition | None:
@@ -101,10 +104,11 @@ class SqliteEventLog:
     async def _read(self, read: Callable[[], Any]) -> Any:
         return await patiently(read, self._errors)
 
-    def _read_apart(self, statement: str, wanted: Mapping[str, object]) -> list[tuple[Any, ...]]:
-        uri = f"{self._path.absolute().as_uri()}?mode=ro"
-        with closing(sqlite3.connect(uri, uri=True, timeout=PATIENCE, isolation_level=None)) as connection:
-            return connection.execute(statement, wanted).fetchall()
+
+def _read_apart(path: Path, statement: str, wanted: Mapping[str, object]) -> list[tuple[Any, ...]]:
+    uri = f"{path.absolute().as_uri()}?mode=ro"
+    with closing(sqlite3.connect(uri, uri=True, timeout=PATIENCE, isolation_level=None)) as connection:
+        return connection.execute(statement, wanted).fetchall()
 
 
 def _bounded(rows: Iterable[_Row]) -> list[LogEntry]:

@@ -5,9 +5,6 @@ What a commit of the journal changes in it is written in the same transaction: t
 
 import sqlite3
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
-
-from msgspec.structs import replace
 
 from gencode.budgets.ledger import (
     Account,
@@ -25,59 +22,69 @@ from gencode.budgets.ledger import (
     goes_on,
     left_for,
     plus,
+    settles,
     with_hold,
 )
 from gencode.budgets.limits import Amounts, check_budget, cost_between, cost_of, lasting_seconds, limited
 from gencode.core.budget import Budget
 from gencode.core.ids import stamp
+from gencode.core.structs import replace
 from gencode.core.task import Task
 from gencode.stores.group_commit import FunctionStep, GroupCommit, WriteStep, patiently
-from gencode.stores.ledger_rows import CALL, KINDS, SpendingPath, account_from, amounts, need_of, values_of
+from gencode.stores.journal_rules import lease_lost
+from gencode.stores.ledger_rows import CALL, SpendingPath, account_from, amounts, need_of, values_of
 from gencode.stores.sqlite_schema import PlainErrors
 
 Reads = Callable[[sqlite3.Connection, str], Task | None]
 """Reads a task, as far as its facts can be read."""
 
 _ACCOUNTS = """
-SELECT Id, Path, Agent, Open, Calls, LimitTurns, LimitTokens, LimitUsd, LimitSpawns,
-       SpentTurns, SpentTokens, SpentUsd, SpentSpawns, HeldTurns, HeldTokens, HeldUsd, Seconds, Top, Session
-FROM Accounts
+SELECT id, path, agent, open, calls, limit_turns, limit_tokens, limit_usd, limit_spawns,
+       spent_turns, spent_tokens, spent_usd, spent_spawns, held_turns, held_tokens, held_usd,
+       seconds, top, session
+FROM gen_account
 """
-_OF_TREE = f"{_ACCOUNTS} WHERE Top = ?"
-_OPEN_OF_TREE = f"{_OF_TREE} AND Open = 1"
-_OPEN_OF_SESSION = f"{_ACCOUNTS} WHERE Open = 1 AND Session <> '' AND Session = ?"
+_ACCOUNT = f"{_ACCOUNTS} WHERE id = ?"
+_OF_TREE = f"{_ACCOUNTS} WHERE top = ?"
+_OPEN_OF_TREE = f"{_OF_TREE} AND open = 1"
+_OPEN_OF_SESSION = f"{_ACCOUNTS} WHERE open = 1 AND session <> '' AND session = ?"
 _PUT = """
-INSERT OR REPLACE INTO Accounts (
-       Id, Path, Agent, Open, Calls, LimitTurns, LimitTokens, LimitUsd, LimitSpawns,
-       SpentTurns, SpentTokens, SpentUsd, SpentSpawns, HeldTurns, HeldTokens, HeldUsd, Seconds, Top, Session)
+INSERT OR REPLACE INTO gen_account (
+       id, path, agent, open, calls, limit_turns, limit_tokens, limit_usd, limit_spawns,
+       spent_turns, spent_tokens, spent_usd, spent_spawns, held_turns, held_tokens, held_usd,
+       seconds, top, session)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
 _SPEND = """
-UPDATE Accounts SET SpentTurns = SpentTurns + ?, SpentTokens = SpentTokens + ?, SpentUsd = SpentUsd + ?,
-                    SpentSpawns = SpentSpawns + ?
+UPDATE gen_account SET spent_turns = spent_turns + ?, spent_tokens = spent_tokens + ?,
+                       spent_usd = spent_usd + ?, spent_spawns = spent_spawns + ?
+WHERE id = ?
 """
 _CARRY = """
-UPDATE Accounts SET Calls = Calls + ?, HeldTurns = HeldTurns + ?, HeldTokens = HeldTokens + ?,
-                    HeldUsd = HeldUsd + ?
+UPDATE gen_account SET calls = calls + ?, held_turns = held_turns + ?, held_tokens = held_tokens + ?,
+                    held_usd = held_usd + ?
+WHERE id = ?
 """
-_ANY = "SELECT 1 FROM Accounts"
-_CLOSE = "UPDATE Accounts SET Open = 0 WHERE Id = ?"
-_HOLD = "INSERT INTO Holds (Task, Owner, Path, Turns, Tokens, Usd, At) VALUES (?, ?, ?, ?, ?, ?, ?)"
-_HELD = "SELECT Turns, Tokens, Usd FROM Holds WHERE Task = ?"
-_HOLDERS = "SELECT Task, Turns, Tokens, Usd FROM Holds WHERE instr(Path, ?) > 0 ORDER BY At"
-_DROP = "DELETE FROM Holds WHERE Task = ? RETURNING Path, Turns, Tokens, Usd"
-_ABOVE = "SELECT Parent, coalesce(PaidBy, ''), Counted FROM Sessions WHERE Id = ?"
+_ANY = "SELECT 1 FROM gen_account WHERE id = ?"
+_CLOSE = "UPDATE gen_account SET open = 0 WHERE id = ?"
+_HOLD = "INSERT INTO gen_hold (task, owner, path, turns, tokens, usd, at) VALUES (?, ?, ?, ?, ?, ?, ?)"
+_OWNS = "SELECT 1 FROM gen_task WHERE id = ? AND owner = ?"
+_HOLDS = "SELECT 1 FROM gen_hold WHERE task = ?"
+_HAS = f"{_HOLDS} AND owner = ?"
+_HOLDERS = "SELECT task, turns, tokens, usd FROM gen_hold WHERE instr(path, ?) > 0 ORDER BY at"
+_DROP = "DELETE FROM gen_hold WHERE task = ? RETURNING path, turns, tokens, usd"
+_ABOVE = "SELECT parent, coalesce(paid_by, ''), counted FROM gen_task WHERE id = ?"
 _BELOW = """
-WITH RECURSIVE Below(Id) AS (
-    SELECT Id FROM Sessions WHERE Id = :id OR PaidBy = :id
-    UNION SELECT s.Id FROM Sessions s JOIN Below b ON s.Parent = b.Id
+WITH RECURSIVE below(id) AS (
+    SELECT id FROM gen_task WHERE id = :id OR paid_by = :id
+    UNION SELECT s.id FROM gen_task s JOIN below b ON s.parent = b.id
 )
-SELECT Id FROM Below
+SELECT id FROM below
 """
 
 
 class Accounts:
-    """The tables of the ledger, read and written on one connection inside of whatever transaction is open."""
+    """The tables of the ledger, read and written on one connection inside the open transaction."""
 
     __slots__ = ("_connection", "_cursor", "_read_task")
 
@@ -87,7 +94,7 @@ class Accounts:
         self._read_task = read_task
 
     def route(self, task: str | None) -> SpendingPath:
-        """What a task spends from; what was imported may go round in circles."""
+        """The accounts that a task spends from; the parents of imported tasks may form a cycle."""
         tasks: list[str] = []
         unread: list[str] = []
         session = ""
@@ -102,8 +109,8 @@ class Accounts:
         return SpendingPath(tuple(tasks), session, tuple(unread))
 
     def on(self, path: Sequence[str]) -> dict[str, Account]:
-        """The accounts on a path, and every open one below those that limit anything."""
-        rows = self._cursor.execute(*_those(_ACCOUNTS, (), path)).fetchall()
+        """The accounts on a path, and every open one below those that have a limit."""
+        rows = self._cursor.execute(_each(_ACCOUNT, path), path).fetchall()
         found = {row[0]: account_from(row) for row in rows}
         limiting = [row for row in rows if found[row[0]].limits]
         sessions = {row[18] for row in limiting if row[18] == row[0]}
@@ -116,31 +123,45 @@ class Accounts:
         return found
 
     def verdict(self, hold: Hold) -> Verdict:
-        """Whether a call may be made of a task that holds nothing."""
+        """Whether a call may be made for a task without a hold."""
         verdict = decide(self.on(hold.path), hold)
         if isinstance(verdict, Wait):
             holders = self._connection.execute(_HOLDERS, (verdict.account,))
             return replace(verdict, holders=tuple(row[0] for row in holders if row[0] != hold.task))
         return verdict
 
+    def check_owner(self, hold: Hold) -> None:
+        """Fenced unless the owner of a hold has the lease of its task."""
+        if not self._cursor.execute(_OWNS, (hold.task, hold.owner)).fetchall():
+            raise lease_lost(hold.task)
+
     def holds(self, task: str) -> bool:
         """Whether a task has a hold."""
-        return self._connection.execute(_HELD, (task,)).fetchone() is not None
+        return bool(self._connection.execute(_HOLDS, (task,)).fetchall())
+
+    def has(self, hold: Hold) -> bool:
+        """Whether the owner of a hold has one for its task."""
+        return bool(self._connection.execute(_HAS, (hold.task, hold.owner)).fetchall())
+
+    def release(self, hold: Hold) -> None:
+        """Drop the hold if its owner still has it."""
+        if self.has(hold):
+            self.drop(hold.task)
 
     def take_hold(self, hold: Hold) -> None:
-        """Write a hold down."""
+        """Store a hold."""
         need = amounts(hold.need, CALL)
         row = (hold.task, hold.owner, " ".join(hold.path), *need, stamp())
         self._cursor.execute(_HOLD, row)
-        self._cursor.execute(*_those(_CARRY, (1, *need), hold.path))
+        self._change(_CARRY, (1, *need), hold.path)
 
     def drop(self, task: str) -> None:
-        """Take back the hold of a task, if it has one."""
+        """Drop the hold of a task, if it has one."""
         for path, *held in self._cursor.execute(_DROP, (task,)).fetchall():
-            self._cursor.execute(*_those(_CARRY, (-1, *(-each for each in held)), path.split()))
+            self._change(_CARRY, (-1, *[-each for each in held]), path.split())
 
     def limit(self, account: str, limits: Amounts, seconds: float) -> None:
-        """Give an account these limits, if what is more than before is left above it."""
+        """Set the limits of an account; BudgetSpent when the accounts above have too little left for them."""
         route = self.route(account)
         self.learn(route)
         accounts = self.on(route.path or (account,))
@@ -149,7 +170,7 @@ class Accounts:
         self._put(replace(known, limits=limits, seconds=seconds))
 
     def check_created(self, state: Task, session: str) -> SpendingPath:
-        """What a new task spends from, but for itself; BudgetSpent when there is too little for it."""
+        """The accounts above a new task; BudgetSpent when they have too little left for it."""
         route = self.route(state.parent)
         route = route if route.tasks else SpendingPath((), session)
         if route.unread:
@@ -159,19 +180,19 @@ class Accounts:
         return route
 
     def created(self, state: Task, route: SpendingPath) -> None:
-        """Count a new task above it, and open its account."""
+        """Count a new task in the accounts above it, and open its own."""
         if limited(state.terms.budget):
             self._put(account_of(state, route.path))
         if self._is_limited(route.path):
             self._spend(route.path, plus(cost_of(state), {"spawns": 1}))
 
     def adopted(self, state: Task) -> None:
-        """Count a task whose journal came from elsewhere, with those below it that came before."""
+        """Count the cost of an imported task and of its descendants."""
         for account in self.on(self.route(state.id).path).values():
             self.recount(account.id)
 
     def check_appended(self, before: Task, after: Task) -> Account | None:
-        """The account of a task that facts let go on, if it has one; BudgetSpent when too little is left."""
+        """The account, if any, of a task that these facts resume; BudgetSpent when too little is left."""
         if not goes_on(before, after):
             return None
         route = self.route(after.id)
@@ -188,37 +209,36 @@ class Accounts:
     def appended(self, before: Task, after: Task, path: Sequence[str], opened: Account | None) -> bool:
         """Settle what facts cost; the account of their task is `opened`, or closed where they end it.
 
-        Whether there is any account on the path.
+        Returns whether there is any account on the path.
         """
         if opened is not None:
             self._put(opened)
         if not self._is_limited(path):
             return False
-        ends, cost = after.status.ended, cost_between(before, after)
-        if ends or cost:
+        if settles(before, after):
             self.drop(after.id)
-            self._spend(path, cost)
-        if ends:
+            self._spend(path, cost_between(before, after))
+        if after.status.ended:
             self._cursor.execute(_CLOSE, (after.id,))
         return True
 
     def _is_limited(self, path: Sequence[str]) -> bool:
-        """Whether there is any account on a path: asked with every append, and mostly there is none."""
-        # All rows: a statement with some left would keep its transaction open.
-        return bool(self._cursor.execute(*_those(_ANY, (), path)).fetchall())
+        """Whether there is any account on a path; asked with every append, and usually there is none."""
+        # Fetch all rows: a statement with some left would keep its transaction open.
+        return bool(self._cursor.execute(_each(_ANY, path), path).fetchall())
 
     def deleted(self, tasks: Iterable[str]) -> None:
-        """Forget tasks; what they cost stays counted above them."""
+        """Delete the accounts of tasks; accounts above keep what they cost."""
         for task in tasks:
             self.drop(task)
-            self._connection.execute("DELETE FROM Accounts WHERE Id = ?", (task,))
+            self._connection.execute("DELETE FROM gen_account WHERE id = ?", (task,))
 
     def taken(self, task: str, session: str | None) -> tuple[str, ...]:
-        """The path of a task that is leased, in this session from now on, if that is said."""
+        """The path of a task that was leased just now; it moves to `session` if one is named."""
         route = self.route(task)
         if session is not None and session != route.session:
             top = route.tasks[-1]
-            self._connection.execute("UPDATE Sessions SET PaidBy = ? WHERE Id = ?", (session or None, top))
+            self._connection.execute("UPDATE gen_task SET paid_by = ? WHERE id = ?", (session or None, top))
             route = route._replace(session=session)
             for row in self._connection.execute(_OF_TREE, (top,)).fetchall():
                 self._put(account_from(row))
@@ -227,15 +247,15 @@ class Accounts:
         return route.path
 
     def learn(self, route: SpendingPath) -> None:
-        """Open accounts for tasks whose journals tell of a budget that the ledger does not know."""
+        """Open accounts for tasks that have a budget in their journal only."""
         for task in route.unread:
             state = self._read_task(self._connection, task)
             if state is not None and limited(state.terms.budget) and task not in self.on((task,)):
                 self._put(replace(self._counted(task), limits=limited(state.terms.budget)))
-            self._connection.execute("UPDATE Sessions SET Counted = 1 WHERE Id = ?", (task,))
+            self._connection.execute("UPDATE gen_task SET counted = 1 WHERE id = ?", (task,))
 
     def recount(self, account: str) -> bool:
-        """Read from the journals what was spent below an account; whether that differs from what it had."""
+        """Recompute from the journals what was spent below an account; returns whether that corrected it."""
         known = self.on((account,)).get(account)
         if known is None:
             return False
@@ -244,12 +264,12 @@ class Accounts:
         return amounts(spent) != amounts(known.spent)
 
     def recount_all(self) -> list[str]:
-        """Recount every account; those that had it wrong."""
-        ids = [row[0] for row in self._connection.execute("SELECT Id FROM Accounts ORDER BY Id")]
+        """Recount every account; returns those that were corrected."""
+        ids = [row[0] for row in self._connection.execute("SELECT id FROM gen_account ORDER BY id")]
         return [account for account in ids if self.recount(account)]
 
     def _counted(self, account: str) -> Account:
-        """An account without limits, with all that was spent and is held below it."""
+        """A new account without limits; what was spent and is held below it is counted."""
         spent: Amounts = {}
         for (task,) in self._connection.execute(_BELOW, {"id": account}).fetchall():
             state = self._read_task(self._connection, task)
@@ -263,7 +283,7 @@ class Accounts:
         return found
 
     def _put(self, account: Account) -> None:
-        """Write an account, with the path that it has now; one that is no task is that of a session."""
+        """Write an account with its present path; one that is not a task's is a session's."""
         route = self.route(account.id)
         account = replace(account, path=route.path[1:])
         place = (route.tasks[-1], route.session) if route.tasks else (account.id, account.id)
@@ -271,7 +291,11 @@ class Accounts:
 
     def _spend(self, path: Sequence[str], cost: Amounts) -> None:
         if path and cost:
-            self._cursor.execute(*_those(_SPEND, amounts(cost, KINDS), path))
+            self._change(_SPEND, amounts(cost), path)
+
+    def _change(self, statement: str, values: Sequence[int], path: Iterable[str]) -> None:
+        """Change every account on a path."""
+        self._cursor.executemany(statement, [(*values, each) for each in path])
 
 
 class SqliteLedger:
@@ -285,7 +309,7 @@ class SqliteLedger:
         errors: PlainErrors,
         together: Callable[[], bool],
     ) -> None:
-        """`accounts` are those for writing, and `reads` those for reading on the event loop's own thread."""
+        """`accounts` writes, and `reads` reads on the event loop's thread."""
         self._commits = commits
         self._accounts = accounts
         self._reads = reads
@@ -302,12 +326,15 @@ class SqliteLedger:
         """Take a hold if the call may be made now; nothing is written for one that may not."""
         return await self._commits.write(_Holding(self._accounts, hold), together=self._together())
 
-    async def release(self, task: str) -> None:
-        """Drop the hold of a task whose call was not made."""
-        if await patiently(lambda: self._reads.holds(task), self._errors):
-            await self._commits.write(
-                FunctionStep(lambda: self._accounts.drop(task)), together=self._together()
-            )
+    async def holds(self, task: str) -> bool:
+        """Whether a task has a hold."""
+        return await patiently(lambda: self._reads.holds(task), self._errors)
+
+    async def release(self, hold: Hold) -> None:
+        """Drop a hold for a call that was not made."""
+        if await patiently(lambda: self._reads.has(hold), self._errors):
+            step = FunctionStep(lambda: self._accounts.release(hold))
+            await self._commits.write(step, together=self._together())
 
     async def limit(self, account: str, budget: Budget) -> None:
         """Set, raise or lower the budget of a task or a session."""
@@ -325,13 +352,13 @@ class SqliteLedger:
         return balance_of(accounts, accounts[account]) if account in accounts else None
 
     async def recount(self) -> Sequence[str]:
-        """Read from the journals what was spent; the accounts that had it wrong."""
+        """Recompute from the journals what was spent; returns the accounts that were corrected."""
         wrong = FunctionStep(self._accounts.recount_all)
         return await self._commits.write(wrong, together=False)
 
 
 class _Holding(WriteStep[Verdict]):
-    """A hold in the place of the one that its task had, if it may be taken."""
+    """Takes a hold if that is allowed; it replaces an earlier one of its task."""
 
     __slots__ = ("_accounts", "_hold")
 
@@ -340,7 +367,8 @@ class _Holding(WriteStep[Verdict]):
         self._hold = hold
 
     def write(self) -> Verdict:
-        """Look at the accounts again, now that nobody else can change them."""
+        """Decide again inside the transaction."""
+        self._accounts.check_owner(self._hold)
         self._accounts.drop(self._hold.task)
         verdict = self._accounts.verdict(self._hold)
         if isinstance(verdict, Granted) and verdict.bounded:
@@ -348,6 +376,6 @@ class _Holding(WriteStep[Verdict]):
         return verdict
 
 
-def _those(statement: str, values: Sequence[Any], ids: Sequence[str]) -> tuple[str, tuple[Any, ...]]:
-    """A statement about the accounts with these ids, and its values."""
-    return f"{statement} WHERE Id IN ({', '.join('?' * len(ids))})", (*values, *ids)
+def _each(statement: str, ids: Sequence[str]) -> str:
+    """One SELECT for each id: for `IN` SQLite would build a temporary table."""
+    return " UNION ALL ".join([statement] * len(ids))

@@ -6,278 +6,222 @@ import sqlite3
 import time
 from collections.abc import Callable
 from contextlib import closing
+from itertools import chain
 from pathlib import Path
 from typing import Literal, NamedTuple, TypeVar
 
 from gencode.core.errors import StoreTrouble
 from gencode.journal.change_notifier import CLOSED
 
-LEDGER = (
-    # The account of the session that pays for a whole tree is named where its top is.
-    "ALTER TABLE Sessions ADD COLUMN PaidBy TEXT",
-    # What version 0.1 wrote, and what is imported, tells of budgets only in its journal.
-    "ALTER TABLE Sessions ADD COLUMN Counted INTEGER NOT NULL DEFAULT 0",
-    "CREATE INDEX idx_sessions_paid ON Sessions(PaidBy) WHERE PaidBy IS NOT NULL",
+APPLICATION = 1195723331
+"""The application id, "GENC", so that no other program's database is taken for ours."""
+
+VERSION = 9
+"""The version of the schema; each has a step in `sqlite_migrations.py` that leads to the next one."""
+
+_TABLES = (
     """
-    CREATE TABLE Accounts (
-        Id TEXT PRIMARY KEY,
-        Path TEXT NOT NULL,
-        Top TEXT NOT NULL,
-        Session TEXT NOT NULL DEFAULT '',
-        Agent TEXT NOT NULL DEFAULT '',
-        Open INTEGER NOT NULL DEFAULT 1,
-        Calls INTEGER NOT NULL DEFAULT 0,
-        LimitTurns INTEGER, LimitTokens INTEGER, LimitUsd INTEGER, LimitSpawns INTEGER,
-        SpentTurns INTEGER NOT NULL DEFAULT 0,
-        SpentTokens INTEGER NOT NULL DEFAULT 0,
-        SpentUsd INTEGER NOT NULL DEFAULT 0,
-        SpentSpawns INTEGER NOT NULL DEFAULT 0,
-        HeldTurns INTEGER NOT NULL DEFAULT 0,
-        HeldTokens INTEGER NOT NULL DEFAULT 0,
-        HeldUsd INTEGER NOT NULL DEFAULT 0
+    CREATE TABLE gen_task (
+        id TEXT PRIMARY KEY,
+        agent TEXT NOT NULL,
+        cwd TEXT NOT NULL,
+        conversation INTEGER NOT NULL,
+        parent TEXT,
+        status TEXT NOT NULL,
+        model TEXT NOT NULL DEFAULT '',
+        created_at TEXT NOT NULL,
+        updated_at TEXT NOT NULL,
+        ended_at TEXT,
+        epoch INTEGER NOT NULL DEFAULT 0,
+        owner TEXT,
+        lease_until TEXT,
+        last_seq INTEGER NOT NULL,
+        signal INTEGER NOT NULL DEFAULT 0,
+        posted INTEGER NOT NULL DEFAULT 0,
+        received INTEGER NOT NULL DEFAULT 0,
+        paid_by TEXT,
+        counted INTEGER NOT NULL DEFAULT 0
+    )
+    """,
+    "CREATE INDEX idx_sessions_created ON gen_task(created_at)",
+    "CREATE INDEX idx_sessions_parent ON gen_task(parent) WHERE parent IS NOT NULL",
+    "CREATE INDEX idx_sessions_owner ON gen_task(owner) WHERE owner IS NOT NULL",
+    # Opening the database looks for unfinished tasks without a running process.
+    "CREATE INDEX idx_sessions_unfinished ON gen_task(status) WHERE status IN ('pending', 'running')",
+    # An owner asks after every change what is new, and nearly always nothing is: then these two are empty.
+    "CREATE INDEX idx_sessions_mail ON gen_task(owner) WHERE posted > received",
+    "CREATE INDEX idx_sessions_asked ON gen_task(owner) WHERE signal <> 0",
+    "CREATE INDEX idx_sessions_paid ON gen_task(paid_by) WHERE paid_by IS NOT NULL",
+    """
+    CREATE TABLE gen_journal (
+        task TEXT NOT NULL REFERENCES gen_task(id) ON DELETE CASCADE,
+        seq INTEGER NOT NULL,
+        epoch INTEGER NOT NULL,
+        kind TEXT NOT NULL,
+        body TEXT NOT NULL,
+        at TEXT NOT NULL,
+        PRIMARY KEY (task, seq)
+    )
+    """,
+    # Apart from gen_task, because a row is rewritten whole: a long prompt must not be copied on every append.
+    """
+    CREATE TABLE gen_snapshot (
+        task TEXT PRIMARY KEY REFERENCES gen_task(id) ON DELETE CASCADE,
+        seq INTEGER NOT NULL,
+        fold INTEGER NOT NULL,
+        body TEXT NOT NULL
+    )
+    """,
+    """
+    CREATE TABLE gen_message (
+        task TEXT NOT NULL REFERENCES gen_task(id) ON DELETE CASCADE,
+        number INTEGER NOT NULL,
+        text TEXT NOT NULL,
+        sender TEXT NOT NULL,
+        at TEXT NOT NULL,
+        PRIMARY KEY (task, number)
+    )
+    """,
+    """
+    CREATE TABLE gen_outbox (
+        number INTEGER PRIMARY KEY AUTOINCREMENT,
+        channel TEXT NOT NULL,
+        chat TEXT NOT NULL,
+        text TEXT NOT NULL,
+        sender TEXT NOT NULL,
+        at TEXT NOT NULL,
+        tries INTEGER NOT NULL DEFAULT 0,
+        not_before TEXT NOT NULL DEFAULT ''
+    )
+    """,
+    """
+    CREATE TABLE gen_account (
+        id TEXT PRIMARY KEY,
+        path TEXT NOT NULL,
+        top TEXT NOT NULL,
+        session TEXT NOT NULL DEFAULT '',
+        agent TEXT NOT NULL DEFAULT '',
+        open INTEGER NOT NULL DEFAULT 1,
+        calls INTEGER NOT NULL DEFAULT 0,
+        limit_turns INTEGER, limit_tokens INTEGER, limit_usd INTEGER, limit_spawns INTEGER,
+        spent_turns INTEGER NOT NULL DEFAULT 0,
+        spent_tokens INTEGER NOT NULL DEFAULT 0,
+        spent_usd INTEGER NOT NULL DEFAULT 0,
+        spent_spawns INTEGER NOT NULL DEFAULT 0,
+        held_turns INTEGER NOT NULL DEFAULT 0,
+        held_tokens INTEGER NOT NULL DEFAULT 0,
+        held_usd INTEGER NOT NULL DEFAULT 0,
+        seconds REAL
     ) WITHOUT ROWID
     """,
     # What is set aside in an account is looked for among the open ones of its tree, or of its session.
-    "CREATE INDEX idx_accounts_top ON Accounts(Top) WHERE Open = 1",
-    "CREATE INDEX idx_accounts_session ON Accounts(Session) WHERE Open = 1 AND Session <> ''",
+    "CREATE INDEX idx_accounts_top ON gen_account(top) WHERE open = 1",
+    "CREATE INDEX idx_accounts_session ON gen_account(session) WHERE open = 1 AND session <> ''",
     """
-    CREATE TABLE Holds (
-        Task TEXT PRIMARY KEY,
-        Owner TEXT NOT NULL,
-        Path TEXT NOT NULL,
-        Turns INTEGER NOT NULL,
-        Tokens INTEGER NOT NULL,
-        Usd INTEGER NOT NULL,
-        At TEXT NOT NULL,
-        FOREIGN KEY (Task) REFERENCES Sessions(Id) ON DELETE CASCADE
+    CREATE TABLE gen_hold (
+        task TEXT PRIMARY KEY REFERENCES gen_task(id) ON DELETE CASCADE,
+        owner TEXT NOT NULL,
+        path TEXT NOT NULL,
+        turns INTEGER NOT NULL,
+        tokens INTEGER NOT NULL,
+        usd INTEGER NOT NULL,
+        at TEXT NOT NULL
     ) WITHOUT ROWID
     """,
-)
-
-
-QUESTIONS = (
     """
-    CREATE TABLE Questions (
-        Number INTEGER PRIMARY KEY AUTOINCREMENT,
-        Task TEXT NOT NULL,
-        Epoch INTEGER NOT NULL,
-        Owner TEXT NOT NULL,
-        Root TEXT NOT NULL,
-        Cwd TEXT NOT NULL,
-        Background INTEGER NOT NULL,
-        Home INTEGER NOT NULL,
-        Body TEXT NOT NULL,
-        AskedAt TEXT NOT NULL,
-        Until TEXT NOT NULL,
-        Answer TEXT,
-        AnsweredBy TEXT,
-        FOREIGN KEY (Task) REFERENCES Sessions(Id) ON DELETE CASCADE
+    CREATE TABLE gen_question (
+        number INTEGER PRIMARY KEY AUTOINCREMENT,
+        task TEXT NOT NULL REFERENCES gen_task(id) ON DELETE CASCADE,
+        epoch INTEGER NOT NULL,
+        owner TEXT NOT NULL,
+        root TEXT NOT NULL,
+        cwd TEXT NOT NULL,
+        background INTEGER NOT NULL,
+        home INTEGER NOT NULL,
+        body TEXT NOT NULL,
+        asked_at TEXT NOT NULL,
+        until TEXT NOT NULL,
+        answer TEXT,
+        answered_by TEXT,
+        mark TEXT NOT NULL DEFAULT ''
     )
     """,
-    "CREATE INDEX idx_questions_open ON Questions(Number) WHERE Answer IS NULL",
-    "CREATE INDEX idx_questions_task ON Questions(Task)",
-    # What waits belongs to a run that still has its task. `Alone`: it belongs to no conversation.
+    "CREATE INDEX idx_questions_open ON gen_question(number) WHERE answer IS NULL",
+    "CREATE INDEX idx_questions_task ON gen_question(task)",
     """
-    CREATE VIEW OpenQuestions AS
-    SELECT q.Number, q.Root, q.Cwd, q.Background, q.Home, q.Body, q.Owner, r.Owner AS LedBy,
-           NOT q.Home AND r.Owner IS q.Owner AS Alone,
-           (julianday('now') - julianday(q.AskedAt)) * 86400 AS Asked,
-           (julianday(q.Until) - julianday('now')) * 86400 AS Left
-    FROM Questions q
-        JOIN Sessions t ON t.Id = q.Task AND t.Owner = q.Owner AND t.Epoch = q.Epoch
-        LEFT JOIN Sessions r ON r.Id = q.Root
-    WHERE q.Answer IS NULL AND q.Until > strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
-      AND t.LeaseUntil > strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
-    """,
-    """
-    CREATE TABLE Persons (
-        Name TEXT PRIMARY KEY,
-        Cwd TEXT NOT NULL,
-        Background INTEGER NOT NULL,
-        Until TEXT NOT NULL
+    CREATE TABLE gen_presence (
+        name TEXT PRIMARY KEY,
+        cwd TEXT NOT NULL,
+        background INTEGER NOT NULL,
+        until TEXT NOT NULL
     )
     """,
 )
-
+JOBS = """
+CREATE TABLE gen_job (
+    number INTEGER PRIMARY KEY AUTOINCREMENT,
+    id TEXT NOT NULL UNIQUE,
+    due TEXT,
+    owner TEXT NOT NULL,
+    revision INTEGER NOT NULL,
+    body TEXT NOT NULL,
+    created_at TEXT NOT NULL
+)
+"""
+VIEWS = (
+    # A task goes with everything below it.
+    """
+    CREATE TRIGGER gen_task_deleted AFTER DELETE ON gen_task
+    BEGIN DELETE FROM gen_task WHERE parent = OLD.id; END
+    """,
+    # What waits belongs to a run that still has its task. `alone`: it belongs to no conversation.
+    """
+    CREATE VIEW gen_open_question AS
+    SELECT q.number, q.root, q.cwd, q.background, q.home, q.body, q.owner, r.owner AS led_by,
+           NOT q.home AND r.owner IS q.owner AS alone,
+           (julianday('now') - julianday(q.asked_at)) * 86400 AS age,
+           (julianday(q.until) - julianday('now')) * 86400 AS remaining
+    FROM gen_question q
+        JOIN gen_task t ON t.id = q.task AND t.owner = q.owner AND t.epoch = q.epoch
+        LEFT JOIN gen_task r ON r.id = q.root
+    WHERE q.answer IS NULL AND q.until > strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
+      AND t.lease_until > strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
+    """,
+    # Children in the words of OpenFork (seed 003), read from their journals.
+    """
+    CREATE VIEW SubSessions AS
+    SELECT t.id AS Id, p.id AS ParentSessionId, json_extract(c.body, '$.call') AS ParentMessageId,
+           t.agent AS AgentType, t.status AS Status, coalesce(json_extract(c.body, '$.prompt'), '') AS Prompt,
+           CASE WHEN t.ended_at IS NOT NULL THEN coalesce(json_extract(e.body, '$.result'), '') END AS Result,
+           json_extract(e.body, '$.error') AS Error,
+           coalesce(json_extract(c.body, '$.policies'), '[]') AS EffectivePermissionsJson,
+           t.created_at AS CreatedAt, t.ended_at AS CompletedAt
+    FROM gen_task t
+        LEFT JOIN gen_task p ON p.id = t.parent
+        LEFT JOIN gen_journal c ON c.task = t.id AND c.seq = 1 AND json_valid(c.body)
+        LEFT JOIN gen_journal e ON e.task = t.id AND t.ended_at IS NOT NULL AND json_valid(e.body)
+            AND e.seq = (SELECT max(seq) FROM gen_journal WHERE task = t.id AND kind = 'TaskEnded')
+    WHERE NOT t.conversation
+    """,
+)
+SCHEMA: tuple[str, ...] = (
+    *_TABLES,
+    JOBS,
+    *VIEWS,
+    f"PRAGMA application_id = {APPLICATION}",
+    f"PRAGMA user_version = {VERSION}",
+)
+"""The statements that create a new database."""
 
 T = TypeVar("T")
 Durability = Literal["normal", "power"]
 
 PATIENCE = 10.0
-"""Seconds for which another process may hold the database before we give up."""
+"""Seconds for which another process may lock the database before we give up."""
 
 _ALONE_SECONDS = 3.0
-"""So long an upgrade waits for other processes to close the database before it is refused."""
+"""Seconds an upgrade waits for other processes to close the database."""
 
-_APPLICATION = 1195723331  # "GENC", so that no other program's database is taken for ours
-
-_VERSION_1 = (
-    f"PRAGMA application_id = {_APPLICATION}",
-    """
-    CREATE TABLE Sessions (
-        Id TEXT PRIMARY KEY,
-        Agent TEXT NOT NULL,
-        Cwd TEXT NOT NULL,
-        Conversation INTEGER NOT NULL,
-        Parent TEXT,
-        Status TEXT NOT NULL,
-        Model TEXT NOT NULL DEFAULT '',
-        CreatedAt TEXT NOT NULL,
-        UpdatedAt TEXT NOT NULL,
-        EndedAt TEXT,
-        Epoch INTEGER NOT NULL DEFAULT 0,
-        Owner TEXT,
-        LeaseUntil TEXT,
-        LastSeq INTEGER NOT NULL,
-        Cancel INTEGER NOT NULL DEFAULT 0
-    )
-    """,
-    "CREATE INDEX idx_sessions_created ON Sessions(CreatedAt)",
-    "CREATE INDEX idx_sessions_parent ON Sessions(Parent) WHERE Parent IS NOT NULL",
-    "CREATE INDEX idx_sessions_owner ON Sessions(Owner) WHERE Owner IS NOT NULL",
-    """
-    CREATE TABLE SubSessions (
-        Id TEXT PRIMARY KEY,
-        ParentSessionId TEXT,
-        ParentMessageId TEXT,
-        AgentType TEXT NOT NULL DEFAULT 'general-purpose',
-        Status TEXT NOT NULL DEFAULT 'pending',
-        Prompt TEXT,
-        Result TEXT,
-        Error TEXT,
-        EffectivePermissionsJson TEXT,
-        CreatedAt TEXT NOT NULL,
-        CompletedAt TEXT,
-        FOREIGN KEY (Id) REFERENCES Sessions(Id) ON DELETE CASCADE,
-        FOREIGN KEY (ParentSessionId) REFERENCES Sessions(Id) ON DELETE CASCADE
-    )
-    """,
-    "CREATE INDEX idx_subsessions_parent ON SubSessions(ParentSessionId)",
-    "CREATE INDEX idx_subsessions_status ON SubSessions(Status)",
-    # The cascade removes the row of a child; this removes the child itself, and so everything below it.
-    """
-    CREATE TRIGGER subsessions_deleted AFTER DELETE ON SubSessions
-    BEGIN DELETE FROM Sessions WHERE Id = OLD.Id; END
-    """,
-    """
-    CREATE TABLE Events (
-        Task TEXT NOT NULL,
-        Seq INTEGER NOT NULL,
-        Epoch INTEGER NOT NULL,
-        Kind TEXT NOT NULL,
-        Body TEXT NOT NULL,
-        At TEXT NOT NULL,
-        PRIMARY KEY (Task, Seq),
-        FOREIGN KEY (Task) REFERENCES Sessions(Id) ON DELETE CASCADE
-    )
-    """,
-    # Apart from Sessions, because a row is rewritten whole: a long prompt must not be copied on every append.
-    """
-    CREATE TABLE Snapshots (
-        Task TEXT PRIMARY KEY,
-        Seq INTEGER NOT NULL,
-        Fold INTEGER NOT NULL,
-        Body TEXT NOT NULL,
-        FOREIGN KEY (Task) REFERENCES Sessions(Id) ON DELETE CASCADE
-    )
-    """,
-    "PRAGMA user_version = 1",
-)
-
-_VERSION_2 = (
-    # Whoever opens the database looks for tasks that nobody works on any more.
-    "CREATE INDEX idx_sessions_unfinished ON Sessions(Status) WHERE Status IN ('pending', 'running')",
-    "PRAGMA user_version = 2",
-)
-
-_VERSION_3 = (
-    """
-    CREATE TABLE Letters (
-        Task TEXT NOT NULL,
-        Number INTEGER NOT NULL,
-        Text TEXT NOT NULL,
-        Sender TEXT NOT NULL,
-        At TEXT NOT NULL,
-        PRIMARY KEY (Task, Number),
-        FOREIGN KEY (Task) REFERENCES Sessions(Id) ON DELETE CASCADE
-    )
-    """,
-    "ALTER TABLE Sessions ADD COLUMN Posted INTEGER NOT NULL DEFAULT 0",
-    "ALTER TABLE Sessions ADD COLUMN Mailed INTEGER NOT NULL DEFAULT 0",
-    # An owner asks after every change what is new, and nearly always nothing is: then these two are empty.
-    "CREATE INDEX idx_sessions_mail ON Sessions(Owner) WHERE Posted > Mailed",
-    "CREATE INDEX idx_sessions_asked ON Sessions(Owner) WHERE Cancel <> 0",
-    "PRAGMA user_version = 3",
-)
-
-_VERSION_4 = (
-    """
-    CREATE TABLE Appointments (
-        Id TEXT PRIMARY KEY,
-        Due TEXT,
-        Owner TEXT NOT NULL DEFAULT '',
-        Revision INTEGER NOT NULL DEFAULT 0,
-        Body TEXT NOT NULL,
-        CreatedAt TEXT NOT NULL
-    )
-    """,
-    """
-    CREATE TABLE Outbox (
-        Number INTEGER PRIMARY KEY AUTOINCREMENT,
-        Channel TEXT NOT NULL,
-        Chat TEXT NOT NULL,
-        Text TEXT NOT NULL,
-        Sender TEXT NOT NULL,
-        At TEXT NOT NULL,
-        Tries INTEGER NOT NULL DEFAULT 0,
-        NotBefore TEXT NOT NULL DEFAULT ''
-    )
-    """,
-    "PRAGMA user_version = 4",
-)
-
-_VERSION_6 = (
-    # Who asks a process at work for a part of the budget that it spends from.
-    """
-    CREATE TABLE Claims (
-        Number INTEGER PRIMARY KEY AUTOINCREMENT,
-        Via TEXT NOT NULL,
-        Body TEXT NOT NULL,
-        At TEXT NOT NULL,
-        FOREIGN KEY (Via) REFERENCES Sessions(Id) ON DELETE CASCADE
-    )
-    """,
-    "PRAGMA user_version = 6",
-)
-
-# The version of 0.2. Tables that 0.2 adds go above the two statements about the journal.
-_VERSION_7 = (
-    *LEDGER,
-    # A process of 0.1 that is still connected must not write: it knows neither the facts nor the budgets of
-    # 0.2. It finds no table of the old name, and its sentence about that ends with the name in this view.
-    "ALTER TABLE Events RENAME TO Journal",
-    """
-    CREATE VIEW Events AS
-    SELECT * FROM "a newer GenCode upgraded it; end this program and start the new one"
-    """,
-    "PRAGMA user_version = 7",
-)
-# The seconds that another process set for a task at work; its journal has them once its own has heard of it.
-_VERSION_8 = ("ALTER TABLE Accounts ADD COLUMN Seconds REAL", "PRAGMA user_version = 8")
-
-MIGRATIONS: tuple[tuple[str, ...], ...] = (
-    _VERSION_1,
-    _VERSION_2,
-    _VERSION_3,
-    _VERSION_4,
-    (*QUESTIONS, "PRAGMA user_version = 5"),
-    _VERSION_6,
-    _VERSION_7,
-    _VERSION_8,
-)
-"""Step n leads from version n to version n + 1 and ends by writing that number down."""
-
-VERSION = len(MIGRATIONS)
 
 OLD_RELEASE = "0.1"
 """The release that wrote databases of every version before this one."""
@@ -330,10 +274,19 @@ def open_pair(path: Path, durability: Durability) -> tuple[sqlite3.Connection, s
                 raise
             return _frozen(path), _frozen(path)
         writer, reader = _connect(path), _connect(path)
-        # Even a setting looks at the file, which another process may be closing at this moment.
+        # Even a PRAGMA reads the file, which another process may be closing at this moment.
         _patiently(lambda: writer.execute(_SYNCHRONOUS[durability]))
         _patiently(lambda: reader.execute("PRAGMA query_only = ON"))
         return writer, reader
+
+
+def open_in_memory() -> sqlite3.Connection:
+    """A new database without a file; its one connection reads and writes."""
+    connection = _connect(":memory:")
+    with Transaction(connection):
+        for statement in SCHEMA:
+            connection.execute(statement)
+    return connection
 
 
 class Transaction:
@@ -388,7 +341,7 @@ class PlainErrors:
 
 
 def is_busy(error: sqlite3.Error) -> bool:
-    """Whether another process is in the way and waiting helps."""
+    """Whether another process holds the lock, so that retrying helps."""
     return _code(error) in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL)
 
 
@@ -433,14 +386,14 @@ def _sentence(error: sqlite3.Error, path: Path) -> str:
 
 
 def _make_room(path: Path) -> None:
-    """The folder and an empty file that nobody else may read: transcripts are private."""
+    """Create the folder and an empty file that only the user may read: transcripts are private."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     if not path.exists():
         os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
 
 
-def _connect(path: Path) -> sqlite3.Connection:
-    # No waiting inside SQLite: it would stop the event loop. The caller waits and tries again.
+def _connect(path: Path | str) -> sqlite3.Connection:
+    # SQLite must not wait: that would block the event loop. The caller sleeps and retries.
     connection = sqlite3.connect(path, timeout=0, isolation_level=None, check_same_thread=False)
     connection.text_factory = _text
     connection.execute("PRAGMA foreign_keys = ON")
@@ -460,7 +413,7 @@ def _frozen(path: Path) -> sqlite3.Connection:
 
 
 def _only_readable(path: Path, why: BaseException | None) -> bool:
-    """Whether the file lies there whole (nothing in a log beside it), of our version, only not writable."""
+    """Whether the file is complete (no WAL beside it) and of our version, but not writable."""
     log = path.with_name(f"{path.name}-wal")
     if not isinstance(why, sqlite3.Error) or _code(why) not in _NOT_WRITABLE:
         return False
@@ -494,7 +447,7 @@ def _upgrade(path: Path) -> Migration:
                     raise
             else:
                 return _migrate(connection, path)
-        # Only with nothing open, so that several new processes do not keep each other out.
+        # Only with nothing open, so that several new processes do not lock each other out.
         if _patiently(lambda: _found_version(path)) == VERSION:
             return Migration(VERSION, VERSION)
         if time.monotonic() > until:
@@ -504,6 +457,7 @@ def _upgrade(path: Path) -> Migration:
 
 def _migrate(connection: sqlite3.Connection, path: Path) -> Migration:
     """Take the steps that are missing, on a connection that has the database to itself."""
+    from gencode.stores.sqlite_migrations import MIGRATIONS
     from gencode.stores.sqlite_upgrade import back_up, check_leases
 
     version = _version(connection, path)
@@ -517,9 +471,9 @@ def _migrate(connection: sqlite3.Connection, path: Path) -> Migration:
     try:
         connection.execute("PRAGMA journal_mode = WAL")
         with Transaction(connection):
-            for steps in MIGRATIONS[version:]:
-                for statement in steps:
-                    connection.execute(statement)
+            steps = chain.from_iterable(MIGRATIONS[version:]) if version else SCHEMA
+            for statement in steps:
+                connection.execute(statement)
         done = True
     finally:
         if backup and not done:
@@ -542,7 +496,7 @@ def _version(connection: sqlite3.Connection, path: Path) -> int:
             f"The database {path} has version {version}, and this GenCode knows versions up to {VERSION}; "
             "upgrade GenCode to use it. Nothing was changed."
         )
-    if application != _APPLICATION and (tables or version):
+    if application != APPLICATION and (tables or version):
         raise StoreTrouble(
             f"{path} is a database of another program; move it away, or set GEN_HOME to another folder."
         )

@@ -14,10 +14,13 @@ log = logging.getLogger(__name__)
 
 _LOCKS = Path("/proc/locks")
 _LONGEST_COMMAND = 60
-_LEASED = """
-SELECT Id, Owner FROM Sessions
-WHERE Owner IS NOT NULL AND LeaseUntil > strftime('%Y-%m-%dT%H:%M:%fZ', 'now') ORDER BY CreatedAt, rowid
-"""
+_LEASED = {
+    "gen_task": "SELECT id, owner FROM gen_task WHERE lease_until > {now} ORDER BY created_at, rowid",
+    "Sessions": "SELECT Id, Owner FROM Sessions WHERE LeaseUntil > {now} ORDER BY CreatedAt, rowid",
+}
+"""The owners of tasks, by the table's name since version 8 or before."""
+_TASKS = "SELECT name FROM sqlite_master WHERE type = 'table' AND name IN ('gen_task', 'Sessions')"
+_NOW = "strftime('%Y-%m-%dT%H:%M:%fZ', 'now')"
 
 
 def lock_out_others(connection: sqlite3.Connection) -> None:
@@ -39,7 +42,9 @@ def in_use(path: Path) -> StoreTrouble:
 
 def check_leases(connection: sqlite3.Connection, path: Path) -> None:
     """StoreTrouble where a process, perhaps on another machine, still works on a task of the file."""
-    owners = {owner: task for task, owner in connection.execute(_LEASED) if owner_state(owner) != "dead"}
+    (table,) = connection.execute(_TASKS).fetchone()
+    leased = connection.execute(_LEASED[table].format(now=_NOW))
+    owners = {owner: task for task, owner in leased if owner and owner_state(owner) != "dead"}
     if not owners:
         return
     users = [f"{_owner(owner)} works on task {task}" for owner, task in owners.items()]
@@ -103,7 +108,7 @@ def _owner(owner: str) -> str:
 
 
 def _command(process: int) -> str:
-    """A process as a person finds it: its number and what was typed, without the interpreter."""
+    """A process as shown to a person: its id and its command line without the interpreter."""
     try:
         words = Path(f"/proc/{process}/cmdline").read_bytes().decode("utf-8", "replace").split("\0")
     except OSError:

@@ -24,55 +24,44 @@ from gencode.stores.journal_rules import (
 from gencode.stores.sqlite_ledger import Accounts
 
 SNAPSHOT_EVERY = 64
-"""So many facts at most are folded to read a task."""
+"""A snapshot is written after so many facts, so that reading a task folds at most as many."""
 
 _FOLD_REVISION = 5  # raise it when `fold` gives another task for the same facts
 FOLD = zlib.crc32(repr((_FOLD_REVISION, *(record.__struct_fields__ for record in RECORDS))).encode())
-"""The number of the fold that made a snapshot; snapshots of another one do not count."""
+"""The version of the fold that made a snapshot; snapshots of another version are ignored."""
 
 _INSERT_SESSION = """
-INSERT INTO Sessions (Id, Agent, Cwd, Conversation, Parent, Status, Model, CreatedAt, UpdatedAt, EndedAt,
-                      Epoch, Owner, LeaseUntil, LastSeq, Mailed, PaidBy, Counted)
+INSERT INTO gen_task (id, agent, cwd, conversation, parent, status, model, created_at, updated_at, ended_at,
+                      epoch, owner, lease_until, last_seq, received, paid_by, counted)
 VALUES (:id, :agent, :cwd, :conversation, :parent, :status, :model, :created, :updated, :ended,
         :epoch, :owner, iif(:owner IS NULL, NULL, strftime('%Y-%m-%dT%H:%M:%fZ', 'now', :lease)), :seq,
-        :mailed, :paid, :owner IS NOT NULL)
-ON CONFLICT (Id) DO NOTHING
+        :received, :paid, :owner IS NOT NULL)
+ON CONFLICT (id) DO NOTHING
 """
-_INSERT_SUBSESSION = """
-INSERT INTO SubSessions (Id, ParentSessionId, ParentMessageId, AgentType, Status, Prompt, Result, Error,
-                         EffectivePermissionsJson, CreatedAt, CompletedAt)
-VALUES (:id, (SELECT Id FROM Sessions WHERE Id = :parent), :call, :agent, :status, :prompt, :result, :error,
-        :permissions, :created, :ended)
-"""
-_CLAIM_CHILDREN = """
-UPDATE SubSessions SET ParentSessionId = :id
-WHERE ParentSessionId IS NULL AND Id IN (SELECT Id FROM Sessions WHERE Parent = :id)
-"""
-_INSERT_EVENT = "INSERT INTO Journal (Task, Seq, Epoch, Kind, Body, At) VALUES (?, ?, ?, ?, ?, ?)"
+_INSERT_EVENT = "INSERT INTO gen_journal (task, seq, epoch, kind, body, at) VALUES (?, ?, ?, ?, ?, ?)"
 _ADVANCE = """
-UPDATE Sessions SET LastSeq = ?, Model = ?, UpdatedAt = ?
-WHERE Id = ? AND Epoch = ? AND Owner = ? AND LastSeq = ?
+UPDATE gen_task SET last_seq = ?, model = ?, updated_at = ?
+WHERE id = ? AND epoch = ? AND owner = ? AND last_seq = ?
 """
 # The status and the owner only where they change: naming a column makes SQLite write its indexes anew.
-_TURN = _ADVANCE.replace("SET ", "SET Status = ?, EndedAt = ?, ")
-_LAST_TURN = _TURN.replace("SET ", "SET Owner = NULL, LeaseUntil = NULL, ")
+_TURN = _ADVANCE.replace("SET ", "SET status = ?, ended_at = ?, ")
+_LAST_TURN = _TURN.replace("SET ", "SET owner = NULL, lease_until = NULL, ")
 _BELOW = """
-WITH RECURSIVE Below(Id) AS (SELECT ? UNION SELECT s.Id FROM Sessions s JOIN Below b ON s.Parent = b.Id)
-SELECT s.Id, s.Owner FROM Sessions s JOIN Below b ON s.Id = b.Id ORDER BY s.CreatedAt, s.rowid
+WITH RECURSIVE below(id) AS (SELECT ? UNION SELECT s.id FROM gen_task s JOIN below b ON s.parent = b.id)
+SELECT s.id, s.owner FROM gen_task s JOIN below b ON s.id = b.id ORDER BY s.created_at, s.rowid
 """
-_PROJECT = "UPDATE SubSessions SET Status = ?, Result = ?, Error = ?, CompletedAt = ? WHERE Id = ?"
 _SNAPSHOT = """
-INSERT INTO Snapshots (Task, Seq, Fold, Body) VALUES (?, ?, ?, ?)
-ON CONFLICT (Task) DO UPDATE SET Seq = excluded.Seq, Fold = excluded.Fold, Body = excluded.Body
+INSERT INTO gen_snapshot (task, seq, fold, body) VALUES (?, ?, ?, ?)
+ON CONFLICT (task) DO UPDATE SET seq = excluded.seq, fold = excluded.fold, body = excluded.body
 """
-_MAILED = "UPDATE Sessions SET Mailed = ? WHERE Id = ?"
-_TAKEN = "DELETE FROM Letters WHERE Task = ? AND Number <= ?"
-# Above what was taken too: an imported task has taken letters that were never posted here.
+_RECEIVED = "UPDATE gen_task SET received = ? WHERE id = ?"
+_TAKEN = "DELETE FROM gen_message WHERE task = ? AND number <= ?"
+# Also above `received`: an imported task may have received messages that were never posted here.
 _NUMBER = """
-UPDATE Sessions SET Posted = max(Posted, Mailed) + 1 WHERE Id = ? AND Posted - Mailed < ? RETURNING Posted
+UPDATE gen_task SET posted = max(posted, received) + 1 WHERE id = ? AND posted - received < ? RETURNING posted
 """
-_INSERT_LETTER = "INSERT INTO Letters (Task, Number, Text, Sender, At) VALUES (?, ?, ?, ?, ?)"
-RELEASE = "UPDATE Sessions SET Owner = NULL, LeaseUntil = NULL WHERE Id = ? AND Epoch = ? AND Owner = ?"
+_INSERT_MESSAGE = "INSERT INTO gen_message (task, number, text, sender, at) VALUES (?, ?, ?, ?, ?)"
+RELEASE = "UPDATE gen_task SET owner = NULL, lease_until = NULL WHERE id = ? AND epoch = ? AND owner = ?"
 
 
 class InsertTask(WriteStep[bool]):
@@ -98,7 +87,7 @@ class InsertTask(WriteStep[bool]):
         self._session = session
         self._epoch = 0 if owner is None else 1
         self.path: tuple[str, ...] = ()
-        """What the new task spends from, once it is written."""
+        """The accounts that the new task spends from, once it is written."""
 
     def write(self) -> bool:
         """Write the row of the task, its facts and, where these are many or the last ones, their fold."""
@@ -109,10 +98,6 @@ class InsertTask(WriteStep[bool]):
         row["paid"] = self._session or None if route is not None and not route.tasks else None
         if not self._cursor.execute(_INSERT_SESSION, row).rowcount:
             return False
-        if not growth.state.conversation:
-            self._cursor.execute(_INSERT_SUBSESSION, row)
-        if self._owner is None:
-            self._cursor.execute(_CLAIM_CHILDREN, row)
         _write_facts(self._cursor, growth, self._epoch)
         if growth.state.seq >= SNAPSHOT_EVERY or growth.state.status.ended:
             _write_snapshot(self._cursor, growth.state)
@@ -155,14 +140,11 @@ class AppendEvents(WriteStep[list[Event]]):
         if not self._advance(growth, turns_status):
             raise lease_lost(state.id)
         _write_facts(cursor, growth, lease.epoch)
-        if turns_status:
-            result = state.result if state.status.ended else None
-            cursor.execute(_PROJECT, (state.status, result, state.end.error, state.end.at, state.id))
         ends = turns_status and state.status.ended
         if ends or state.seq // SNAPSHOT_EVERY != before.seq // SNAPSHOT_EVERY:
             _write_snapshot(cursor, state)
         if state.delivered.mailed != before.delivered.mailed:
-            cursor.execute(_MAILED, (state.delivered.mailed, state.id))
+            cursor.execute(_RECEIVED, (state.delivered.mailed, state.id))
             cursor.execute(_TAKEN, (state.id, state.delivered.mailed))
         lease.unlimited = not self._accounts.appended(before, state, lease.path, opened)
         if self._last and not turns_status:
@@ -181,12 +163,12 @@ class AppendEvents(WriteStep[list[Event]]):
         return self._cursor.execute(statement, (state.status, state.end.at, *guarded)).rowcount
 
     def undo(self) -> None:
-        """The lease is as far as it was."""
+        """Restore the lease's state."""
         self._lease.state = self._before
 
 
 class PostMessage(WriteStep[int]):
-    """A letter to a task, whoever holds its lease; the letter's number."""
+    """A message to a task, whoever holds its lease; the message's number."""
 
     __slots__ = ("_cursor", "_sender", "_task", "_text")
 
@@ -197,14 +179,14 @@ class PostMessage(WriteStep[int]):
         self._sender = sender
 
     def write(self) -> int:
-        """Draw the next number and write the letter under it."""
+        """Draw the next number and write the message under it."""
         numbered = self._cursor.execute(_NUMBER, (self._task, MOST_WAITING)).fetchall()
         if not numbered:
-            known = self._cursor.execute("SELECT 1 FROM Sessions WHERE Id = ?", (self._task,)).fetchone()
+            known = self._cursor.execute("SELECT 1 FROM gen_task WHERE id = ?", (self._task,)).fetchone()
             raise mailbox_full(self._task) if known else task_missing(self._task)
         number: int = numbered[0][0]
         row = (self._task, number, self._text, self._sender, stamp())
-        self._cursor.execute(_INSERT_LETTER, row)
+        self._cursor.execute(_INSERT_MESSAGE, row)
         return number
 
 
@@ -227,7 +209,7 @@ class DeleteTask(WriteStep[list[str]]):
             raise tasks_running(owned)
         ids: list[str] = [task for task, _ in rows]
         self._accounts.deleted(ids)
-        self._cursor.executemany("DELETE FROM Sessions WHERE Id = ?", [(task,) for task in ids])
+        self._cursor.executemany("DELETE FROM gen_task WHERE id = ?", [(task,) for task in ids])
         return ids
 
 
@@ -248,15 +230,10 @@ def _row(state: Task) -> dict[str, Any]:
         "cwd": state.cwd,
         "conversation": state.conversation,
         "parent": state.parent,
-        "call": state.created.call,
         "status": state.status,
         "model": state.run.model,
-        "prompt": state.created.prompt,
-        "result": state.result if state.status.ended else None,
-        "error": state.end.error,
-        "permissions": msgspec.json.encode(state.created.policies).decode(),
         "created": state.created_at,
         "ended": state.end.at,
         "seq": state.seq,
-        "mailed": state.delivered.mailed,
+        "received": state.delivered.mailed,
     }

@@ -4,12 +4,12 @@ from collections.abc import Iterable
 from typing import Any
 
 import msgspec
-from msgspec.structs import replace
 
 from gencode.core.errors import CorruptFact
 from gencode.core.events import Event, plain, unknown_kind
 from gencode.core.old_events import stored_fact
 from gencode.core.status import EndReason, Status
+from gencode.core.structs import replace
 from gencode.core.task import Task, fold
 from gencode.stores.journal_rules import is_moment
 
@@ -65,7 +65,7 @@ def lines_of(task: str, rows: Iterable[StoredFact], last: int) -> list[dict[str,
 def folded(
     task: str, state: Task | None, rows: Iterable[StoredFact], last: int
 ) -> tuple[Task | None, CorruptFact | None]:
-    """A task from its snapshot and the facts after it, as far as that goes, and what ended it too early."""
+    """A task from its snapshot and the facts after it, as far as they can be read, and the error."""
     known = state.seq if state else 0
     try:
         for expected, row in enumerate(rows, start=known + 1):
@@ -79,7 +79,7 @@ def folded(
 
 
 def unreadable(state: Task | None, why: CorruptFact) -> Task | None:
-    """A task that cannot be read to its end: it has failed, since nobody can go on with it or end it."""
+    """A task with a fact that cannot be read: it has failed, since nobody can resume or end it."""
     if state is None or state.status.ended:
         return state
     end = replace(
@@ -89,7 +89,7 @@ def unreadable(state: Task | None, why: CorruptFact) -> Task | None:
 
 
 def snapshot_of(body: str | bytes | None) -> Task | None:
-    """The stored fold; None (so that everything is folded again) when there is none that can be read."""
+    """The stored snapshot; None when it is missing or cannot be read, so that all facts are folded."""
     try:
         return None if body is None else _decoder.decode(body)
     except (msgspec.MsgspecError, UnicodeDecodeError):
@@ -97,5 +97,5 @@ def snapshot_of(body: str | bytes | None) -> Task | None:
 
 
 def gap(task: str, number: int) -> CorruptFact:
-    """What a reader hears when a fact is not there."""
+    """The error for a missing fact."""
     return CorruptFact(f"Fact {number} of task {task} is missing from the journal.")

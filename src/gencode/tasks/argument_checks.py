@@ -1,7 +1,7 @@
-"""Checks of what a program passes to the Python API: a wrong type is one clear sentence.
+"""Checks the arguments that a program passes to the Python API: a wrong type is one clear sentence.
 
-Types are checked by whoever runs a type checker; everybody else would get the error of some line far inside,
-or a task whose journal holds what nobody can read.
+A type checker finds them earlier; without one the error would come from deep inside, or be a journal that
+cannot be read.
 """
 
 import os
@@ -21,40 +21,40 @@ LONGEST = 200
 
 
 def checked_text(what: str, said: object) -> str:
-    """A text, as it was said."""
+    """A text argument."""
     if not isinstance(said, str):
         raise UserMistake(f"The {what} must be a string, not {shown(said)}.")
     return said
 
 
 def checked_bool(name: str, said: object) -> bool:
-    """Yes or no, as it was said."""
+    """A truth value."""
     if not isinstance(said, bool):
         raise UserMistake(f"{name} must be True or False, not {shown(said)}.")
     return said
 
 
 def checked_message(said: object) -> UserMessage:
-    """What a person says in a conversation, perhaps with pictures."""
+    """A message of a person, perhaps with images."""
     return said if isinstance(said, UserMessage) else UserMessage(checked_text("prompt", said))
 
 
 def checked_arguments(said: object) -> dict[str, Any]:
-    """What a tool is called with."""
+    """The arguments of a tool call."""
     if not isinstance(said, dict):
         raise UserMistake(f"The arguments of a call must be a dictionary, not {shown(said)}.")
     return cast("dict[str, Any]", said)
 
 
 def checked_event_number(said: object) -> int:
-    """The number of a fact, or 0 for before the first."""
+    """The number of an event, or 0 for before the first."""
     if not isinstance(said, int) or isinstance(said, bool) or said < 0:
         raise UserMistake(f"An event number must be a whole number, 0 or more, not {shown(said)}.")
     return said
 
 
 def checked_budget(said: object) -> Budget:
-    """A budget, which may be said as a dictionary; its amounts are any."""
+    """A budget, from a record or a dictionary."""
     if isinstance(said, Mapping):
         named = cast("Mapping[Any, Any]", said)
         if unknown := ", ".join(str(name) for name in named if name not in Budget.__struct_fields__):
@@ -69,7 +69,7 @@ def checked_budget(said: object) -> Budget:
 
 
 def check_open_arguments(cwd: object, model: object, settings: object, store: object, asker: object) -> None:
-    """UserMistake for what no GenCode can be opened with."""
+    """UserMistake for arguments with which no GenCode can be opened."""
     named = model is None or isinstance(model, str)
     _refuse_unless("cwd must be the path of a folder", cwd, isinstance(cwd, str | os.PathLike))
     provider = "model must be the name of a model, or a provider with stream(request)"
@@ -83,7 +83,7 @@ def check_open_arguments(cwd: object, model: object, settings: object, store: ob
 
 
 def checked_tools(said: object) -> tuple[Tool, ...]:
-    """The tools that a program brings along."""
+    """The tools of the embedding program."""
     given = tuple(cast("Iterable[object]", said)) if isinstance(said, Iterable) else (said,)
     for each in given:
         if not isinstance(each, Tool):
@@ -92,7 +92,7 @@ def checked_tools(said: object) -> tuple[Tool, ...]:
 
 
 def shown(said: object) -> str:
-    """What was said, as far as it fits into a sentence."""
+    """A wrong value, shortened for a message."""
     told = repr(said)
     return told if len(told) <= LONGEST else f"{told[:LONGEST]}…"
 
@@ -107,5 +107,5 @@ def _is_table(said: object) -> bool:
 
 
 def _can(said: object, name: str) -> bool:
-    """Whether an object, and not only its class, has such a method."""
+    """Whether an object, not its class, has such a method."""
     return not isinstance(said, type) and callable(getattr(said, name, None))

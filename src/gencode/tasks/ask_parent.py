@@ -1,8 +1,8 @@
-"""Routes the questions of an agent: to its parent first, then to a person, and in the end to nobody.
+"""Routes the questions of an agent: to its parent first, then to a person.
 
-The parent may be at work in any process of the same store. It reads the question as a message, and the first
-message that it sends back after that is the answer. A parent that is not at work is neither asked nor woken.
-One that has read the question, has nothing left to say and only waits for those that ask, leaves it.
+The parent may run in any process of the same store. It reads the question as a message, and the first message
+that it sends back after that is the answer. A parent that is not running is neither asked nor resumed. A
+parent that has read the question, makes no more calls and only waits for the agents that ask has ignored it.
 """
 
 import asyncio
@@ -35,12 +35,12 @@ from gencode.core.status import Status
 from gencode.core.task import Task, transcript_of
 from gencode.core.text import disarmed, quoted
 from gencode.journal.store import Store, TaskQuery
-from gencode.sessions.caller import Caller
+from gencode.sessions.session import Caller
 from gencode.tasks.control import TaskControl
 from gencode.tasks.deadline import remaining
 from gencode.tasks.delivery import AgentInbox, as_delivered, undelivered
 from gencode.tasks.queries import readable_events
-from gencode.tasks.resume import last_tools
+from gencode.tasks.resume import last_start
 from gencode.tasks.running_task import LocalTask, RunningTask
 from gencode.tasks.supervisor import Supervisor
 from gencode.tasks.watch import TaskWatcher
@@ -57,13 +57,13 @@ ASKS_WITH = "AskUserQuestion"
 AT_WORK = (Status.PENDING, Status.RUNNING)
 SHARE_OF_PARENT = 0.5
 SHARE_OF_PERSON = 0.75
-"""So much of the time that is left to an agent a question may take, so that it can go on with the default."""
+"""A question may take this part of the agent's remaining time, so that it can continue with the default."""
 LOOK_SECONDS = 0.5
-"""So often is looked whether the agent that was asked may still answer."""
+"""The interval at which it is checked whether the parent may still answer."""
 
 
 class ParentAgent(Struct, frozen=True):
-    """The agent that is asked first; one that `waits` for its child has to be let go to read the question."""
+    """The parent that is asked first; it `waits` if it has to stop waiting to read the question."""
 
     task: str
     agent: str
@@ -80,9 +80,9 @@ class ParentQuestion(Struct, frozen=True):
 
 
 class QuestionRouter:
-    """Carries what an agent wants to know to whoever can answer it.
+    """Brings the questions of an agent to whoever can answer.
 
-    A parent has `parent_seconds` for that, and then a person `person_seconds`.
+    A parent has `parent_seconds` to answer, and then a person `person_seconds`.
     """
 
     def __init__(
@@ -90,13 +90,14 @@ class QuestionRouter:
         store: Store,
         supervisor: Supervisor,
         watch: TaskWatcher,
+        control: TaskControl,
         parent_seconds: float,
         person_seconds: float,
     ) -> None:
         self._store = store
         self._supervisor = supervisor
         self._watch = watch
-        self._reach = TaskControl(store, supervisor, watch)
+        self._control = control
         self._parent_seconds = parent_seconds
         self._person_seconds = person_seconds
 
@@ -141,14 +142,14 @@ class QuestionRouter:
         )
 
     def _share(self, asks: RunningTask | None, share: float) -> float | None:
-        """So much of the seconds until an agent ends; None where it has no limit."""
+        """This part of the seconds until an agent ends; None without a limit."""
         left = remaining(asks, self._supervisor.find)
         return None if left is None else left * share
 
     async def _parent(self, job: LocalTask) -> ParentAgent | None:
         """The running parent of a task, here or in another process, if it can answer."""
         parent_id = job.task.parent
-        if parent_id is None or job.task.imported:  # what a file says of its parent gives no rights
+        if parent_id is None or job.task.imported:  # the parent that a file names gives no rights
             return None
         here = self._supervisor.local(parent_id)
         if here is not None:
@@ -162,7 +163,8 @@ class QuestionRouter:
         except StoreTrouble as trouble:
             log.warning("task %s cannot be asked: %s", parent_id, trouble)
             return None
-        if found is None or ANSWERS_WITH not in last_tools(events):
+        begun = last_start(events)
+        if found is None or begun is None or ANSWERS_WITH not in begun.tools:
             return None
         open_calls = {each.id for each in unanswered(transcript_of(events))}
         return ParentAgent(
@@ -172,14 +174,16 @@ class QuestionRouter:
     async def _answered_by(
         self, job: LocalTask, parent: ParentAgent, inbox: AgentInbox, inquiries: Sequence[Inquiry]
     ) -> bool:
-        """Whether the parent answers with a message; one that waits for this agent is let go to read it."""
+        """Whether the parent answers with a message; a wait for this agent ends, so that it reads the
+        question.
+        """
         known = [each.number for each in await self._store.unread_messages(job.id)]
         after = max(known, default=job.task.delivered.mailed)
         share = self._share(job, SHARE_OF_PARENT)
         seconds = self._parent_seconds if share is None else min(self._parent_seconds, share)
         try:
             found = await self._store.task(parent.task)
-            number = await self._reach.post(parent.task, question_message(job, inquiries, seconds), job.id)
+            number = await self._control.post(parent.task, question_message(job, inquiries, seconds), job.id)
         except UserMistake as mistake:
             log.info("task %s is not asked: %s", parent.task, mistake)
             return False
@@ -197,28 +201,28 @@ class QuestionRouter:
                 return False
             if not await self._comes(inbox, asked, after, until):
                 last = True
-                for letter in await self._store.unread_messages(
+                for posted in await self._store.unread_messages(
                     job.id
-                ):  # it may have said so just before its end
-                    inbox.put(letter)
+                ):  # it may have answered just before its end
+                    inbox.put(posted)
 
     async def _comes(self, inbox: AgentInbox, asked: ParentQuestion, after: int, until: float) -> bool:
-        """Wait for a message of the parent; False when it ignores the question, or its time is up."""
-        letter = asyncio.ensure_future(inbox.wait_for_letter(asked.parent, after))
+        """Wait for a message of the parent; False if it ignores the question, or the time is up."""
+        posted = asyncio.ensure_future(inbox.wait_for_message(asked.parent, after))
         gone = asyncio.ensure_future(self._left(asked))
         try:
             left = max(until - time.monotonic(), 0)
-            await asyncio.wait([letter, gone], timeout=left, return_when=asyncio.FIRST_COMPLETED)
-            return letter.done()
+            await asyncio.wait([posted, gone], timeout=left, return_when=asyncio.FIRST_COMPLETED)
+            return posted.done()
         finally:
-            letter.cancel()
+            posted.cancel()
             gone.cancel()
-            await asyncio.gather(letter, gone, return_exceptions=True)
+            await asyncio.gather(posted, gone, return_exceptions=True)
 
     async def _left(self, asked: ParentQuestion) -> None:
-        """Wait until the parent is not running any more, or has nothing left to say.
+        """Wait until the parent no longer runs, or makes no more calls.
 
-        One whose process dies is not at work.
+        A parent whose process died does not run.
         """
         async for _ in self._store.changes.looks(LOOK_SECONDS):
             try:
@@ -228,10 +232,10 @@ class QuestionRouter:
                 ):
                     return
             except StoreTrouble as trouble:
-                log.warning("it is not known whether task %s is at work: %s", asked.parent, trouble)
+                log.warning("whether task %s is running is not known: %s", asked.parent, trouble)
 
     async def _leaves(self, parent: Task, asked: ParentQuestion) -> bool:
-        """Whether a parent that has read the question is done, and only waits for those that ask."""
+        """Whether a parent that has read the question is done, and only waits for the agents that ask."""
         events, _ = await readable_events(self._store, asked.parent, asked.before)
         said = [each.fact.message for each in events if isinstance(each.fact, MessageAdded)]
         reply = said[-1] if said else None
@@ -244,12 +248,12 @@ class QuestionRouter:
         return not any(undelivered(parent, each) for each in as_delivered(parent, children))
 
     async def _asks(self, task: str) -> bool:
-        """Whether an agent waits for an answer itself."""
+        """Whether an agent itself waits for an answer."""
         events, _ = await readable_events(self._store, task)
         return any(each.name == ASKS_WITH for each in unanswered(transcript_of(events)))
 
     async def _at_work(self, task: str) -> Task | None:
-        """A task that somebody is at."""
+        """A task that some process runs."""
         try:
             found = await self._watch.task(task)
         except StoreTrouble:
@@ -259,15 +263,15 @@ class QuestionRouter:
         return found if found.status is Status.RUNNING else None
 
     async def _has_heard(self, task: str, number: int) -> bool:
-        """Whether a task has read a message: what it wrote before is no answer to that."""
+        """Whether a task has read a message: a reply from before is no answer to it."""
         found = await self._store.task(task)
         return found is None or found.delivered.mailed >= number
 
 
 async def _asked(asker: Asker, question: Question) -> Answer:
-    """What a person says; who does not look at the clock is not waited for much longer than a person is.
+    """The answer of a person; an asker without a clock of its own gets little more time than a person has.
 
-    Who does not even heed that it is over takes no more of what is left to the agent.
+    An asker that ignores its cancellation takes no more of the agent's time.
     """
     patience = question.patience
     seconds = patience.most if isinstance(asker, TimedAsker) else patience.in_all(inf)
@@ -293,7 +297,6 @@ def question_message(job: LocalTask, inquiries: Sequence[Inquiry], seconds: floa
     return (
         f"[{job.setup.agent} (task {job.id}) asks]\n"
         f"{asked}\n"
-        f'Answer with SendMessage(task_id="{job.id}", message="…") if you know it. Otherwise ignore '
-        f"this: once you only wait for that agent, or after {seconds:.0f} s, the user is asked, or it goes "
-        "on without an answer."
+        f'[If you know the answer, send it: SendMessage(task_id="{job.id}", message="…"). Otherwise ignore '
+        f"the question: after {seconds:.0f} s at most it goes to the user, if there is one.]"
     )

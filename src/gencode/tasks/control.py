@@ -3,7 +3,7 @@
 import asyncio
 import time
 from contextlib import suppress
-from typing import Protocol
+from enum import StrEnum
 
 from msgspec import Struct
 
@@ -13,37 +13,48 @@ from gencode.core.events import TaskStarted
 from gencode.core.status import STOP_UNANSWERED, EndReason, Status, StopCause
 from gencode.core.task import Task
 from gencode.journal.owner import owner_state
-from gencode.journal.store import Store, TaskQuery, TaskSignal
+from gencode.journal.store import Store, TaskSignal
 from gencode.tasks import process_engine
 from gencode.tasks.crash_recovery import close_task, stop_anywhere
-from gencode.tasks.liveness import is_abandoned
-from gencode.tasks.queries import queue_positions
-from gencode.tasks.remote_task import OtherProcesses
+from gencode.tasks.queries import descendants, queue_positions
 from gencode.tasks.supervisor import REPORT_SECONDS, Supervisor
 from gencode.tasks.watch import LOOK_SECONDS, TaskWatcher
 
 STOP_SECONDS = 3.0
-"""So long the process that runs a task has to stop it."""
+"""How long the process that runs a task may take to stop it."""
 LET_GO_SECONDS = 20.0
-"""So long it has to send it to the background, and another process to begin: nobody is cut off meanwhile."""
+"""How long moving a task to the background may take, including the start of another process."""
 HEARD_SECONDS = 0.25
 SENT_BACK = StopCause(EndReason.BACKGROUNDED, "it was moved to the background")
 MOST_LIVES = 10
-"""So often an agent begins before only its sender and a person can let it go on: two that write to each other
-would wake each other for ever."""
-PATIENCE = 60.0
-"""So many seconds somebody who has taken a task may need to go on with it."""
+"""After so many starts only its parent and a person can resume an agent: two that write to each other would
+resume each other for ever.
+"""
+
+
+class MessageState(StrEnum):
+    """What became of the message sent with an interrupt."""
+
+    NONE = ""
+    READ = "read"
+    WAITING = "waiting"
+    """The task reads it before its next reply, or when it leaves the queue."""
+    KEPT = "kept"
+    """It is read when the task or conversation is resumed."""
+    NOT_SENT = "not_sent"
+    """The task had already finished."""
 
 
 class StopResult(Struct, frozen=True):
-    """The result of a stop: the task as it is now, and all tasks that were affected."""
+    """The result of a stop: the task as it is now, all affected tasks, and what became of a message."""
 
     task: Task
-    hit: tuple[Task, ...] = ()
+    affected: tuple[Task, ...] = ()
+    message: MessageState = MessageState.NONE
 
 
 class TaskControl:
-    """Acts on tasks by what the journal knows of them. A task of a dead process ends when it is looked at."""
+    """Acts on tasks by their journals. A task of a dead process is ended when it is looked at."""
 
     def __init__(self, store: Store, supervisor: Supervisor, watch: TaskWatcher) -> None:
         self._store = store
@@ -63,13 +74,13 @@ class TaskControl:
     ) -> StopResult:
         """Stop a task and the work it waits for; with `tree` also its background tasks.
 
-        With `report` it says in one last turn what it has found. What has ended is freed where a process has
-        it that does not answer, and else nothing happens to it.
+        With `report` it reports in one last turn. A task that has ended is only released, if a hung process
+        still holds it.
         """
-        family = [await self._watch.task(task), *await self._below(task)]
+        family = [await self._watch.task(task), *await descendants(self._store, task)]
         running = {each.id for each in family if not each.status.ended}
         below = [each.id for each in family[1:] if tree and each.id in running]
-        # All are asked before any is waited for, from the top, so that no end below wakes anybody above.
+        # All are signalled before any is waited for, from the top, so that no child's end wakes its parent.
         for each in (task, *below) if below and not report else ():
             if each in running and self._supervisor.find(each) is None:
                 await self._store.send_signal(each, TaskSignal.STOP)
@@ -82,25 +93,25 @@ class TaskControl:
         return StopResult(now[0], tuple(each for each in now if each.id in running and each.status.ended))
 
     async def _free(self, task: str) -> None:
-        """Free an ended task from a process that hangs, so that others can resume it."""
+        """Release an ended task from a process that hangs, so that others can resume it."""
         for held in await self._store.owned():
             if held.task == task and held.owner and held.over:
-                with suppress(UserMistake, Fenced):  # it has answered just now
+                with suppress(UserMistake, Fenced):  # it has just responded
                     await self._store.release(
                         await self._store.take(task, self._supervisor.owner, held.owner)
                     )
 
-    async def hits(self, task: str, verb: StopAction) -> list[Task]:
+    async def affected(self, task: str, verb: StopAction) -> list[Task]:
         """The tasks that an action would affect at this moment, the task itself first unless it has ended.
 
-        Below it, that is what somebody waits for; with `tree` also what was sent to the background, and with
-        all that end a task what ends with its process. Who waits for its turn does nothing that could be cut.
+        These are the subagents it waits for; with `tree` also its background tasks, and for actions that end
+        a task also what ends with its process. A task in the queue does nothing that could be interrupted.
         """
         found = await self._watch.task(task)
         idle = verb == "interrupt" and found.status is Status.PENDING
         if idle or (found.status.ended and verb != "tree"):
             return []
-        family = [found, *await self._below(task)]
+        family = [found, *await descendants(self._store, task)]
         waited = {found.id} if verb == "interrupt" else {found.id, *await self._beside(found)}
         for each in family[1:]:
             if verb == "tree" or (each.parent in waited and not each.terms.background):
@@ -108,7 +119,7 @@ class TaskControl:
         return [each for each in family if each.id in waited and not each.status.ended]
 
     async def _beside(self, task: Task) -> list[str]:
-        """The tasks that run in the process of a task and end with that, because nobody else needs it."""
+        """The tasks that end with a task because nothing else needs their common process."""
         owners = {held.task: held.owner for held in await self._store.owned()}
         owner = owners.get(task.id, "")
         if owner == owners.get(task.parent or "") or not process_engine.is_bound_process(owner):
@@ -116,58 +127,69 @@ class TaskControl:
         return [each for each, whose in owners.items() if whose == owner]
 
     async def queue_position(self, task: str) -> int | None:
-        """The queue position of a task; None where it does not wait in a queue."""
+        """The queue position of a task; None if it is not in a queue."""
         return (await queue_positions(self._store, [task], self._supervisor.slots.caps)).get(task)
 
     async def interrupt(self, task: str, why: StopCause, message: str = "") -> StopResult:
-        """Interrupt what a task does at this moment, and what it waits for; it continues with the `message`.
+        """Interrupt the current step of a task, and what it waits for; it continues with the `message`.
 
-        A conversation's turn is over; what it sent to the background goes on in both cases.
+        The turn of a conversation ends; its background tasks continue in both cases.
         """
-        hit = await self.hits(task, "interrupt")
-        if message and not (await self._watch.task(task)).status.ended:
-            await self.send(task, message)
+        found = await self._watch.task(task)
+        affected = await self.affected(task, "interrupt")
+        number = 0
+        if message and not found.status.ended:
+            number = await self.post(task, message, "user")
+            await self._read(task, number)
         if (job := self._supervisor.local(task)) is not None:
             job.interrupt(why)
             if job.task.conversation:
                 await job.wait(STOP_SECONDS)
-        elif hit and await self._store.send_signal(task, TaskSignal.INTERRUPT):
-            await self._watch.until(task, lambda now: now.seq > hit[0].seq, STOP_SECONDS)
+        elif affected and await self._store.send_signal(task, TaskSignal.INTERRUPT):
+            if found.conversation:
+                await self._watch.ended(task, STOP_SECONDS)
+            else:
+                await self._watch.until(task, lambda now: now.seq > affected[0].seq, STOP_SECONDS)
         now = await self._watch.task(task)
+        state = _message_state(
+            now, message, number, over=now.status.ended or bool(affected and now.conversation)
+        )
         if now.status is Status.PENDING or _ended_by_itself(now):
-            return StopResult(now)
-        below = await asyncio.gather(*(self._watch.ended(each.id, STOP_SECONDS) for each in hit[1:]))
-        return StopResult(now, (*hit[:1], *(each for each in below if not _ended_by_itself(each))))
+            return StopResult(now, message=state)
+        below = await asyncio.gather(*(self._watch.ended(each.id, STOP_SECONDS) for each in affected[1:]))
+        return StopResult(
+            now, (*affected[:1], *(each for each in below if not _ended_by_itself(each))), state
+        )
 
     async def send(self, task: str, text: str, sender: str = "user") -> Task:
-        """Send a message to a task, whichever process runs it; the task as it is once it has read that.
+        """Send a message to a task, whichever process runs it; the task once it has read that.
 
-        One that has ended hears it when it goes on.
+        A task that has ended reads it when it is resumed.
         """
-        number = await self.post(task, text, sender)
-        # One that is just about to end may not have heard it; whoever sent it then wakes the task.
+        # A task that is just ending may not have read it; the caller then resumes the task.
+        return await self._read(task, await self.post(task, text, sender))
+
+    async def _read(self, task: str, number: int) -> Task:
+        """A task once it has read a message, or after a moment."""
         return await self._watch.until(task, lambda now: now.delivered.mailed >= number, HEARD_SECONDS)
 
     async def post(self, task: str, text: str, sender: str) -> int:
         """Store a message for a task, whichever process runs it; its number."""
         number = await self._store.post(task, text, sender)
-        job = self._supervisor.local(task)
-        if job is not None and job.setup.inbox is not None:
-            for letter in await self._store.unread_messages(
-                task
-            ):  # with those that came before it from elsewhere
-                job.setup.inbox.put(letter)
+        if (job := self._supervisor.local(task)) is not None:
+            for posted in await self._store.unread_messages(task):  # and earlier ones from other processes
+                job.inbox.put(posted)
         return number
 
     async def may_be_woken(self, task: Task) -> bool:
-        """Whether agents that are not its parent may wake a task that has ended."""
+        """Whether agents that are not its parent may resume a task that has ended."""
         if task.status is Status.CANCELLED or task.imported:
             return False
         events = await self._store.events(task.id)
         return sum(isinstance(event.fact, TaskStarted) for event in events) < MOST_LIVES
 
     async def move_to_background(self, task: str) -> Task:
-        """Send a task that somebody waits for to the background; UserMistake when nobody lets go of it."""
+        """Move a foreground task to the background; UserMistake if its parent does not release it."""
         found = await self._watch.task(task)
         if found.status.ended:
             raise Conflict(f"Task {task} has already ended ({found.status}).")
@@ -194,7 +216,7 @@ class TaskControl:
         return task
 
     async def _stopped(self, task: str, why: StopCause, *, report: bool) -> None:
-        """Stop one task: here, or by asking its process, or in the place of one that does not answer."""
+        """Stop one task: here, through its process, or in place of a process that does not respond."""
         job = self._supervisor.find(task)
         if report and (local := self._supervisor.local(task)) is not None:
             local.report(why)
@@ -211,9 +233,9 @@ class TaskControl:
             await self._fence(task)
 
     async def _fence(self, task: str) -> None:
-        """End a task in the place of a process here that hangs; after that it can write nothing more.
+        """End a task in place of a process here that hangs, which can write nothing after that.
 
-        A process that has only this task, and what that sent, ends with it.
+        A process that runs only this task and its subagents is killed.
         """
         owned = await self._store.owned()
         owner = next((held.owner for held in owned if held.task == task), "")
@@ -225,86 +247,20 @@ class TaskControl:
         if now is not None and now.end.reason is EndReason.STOP_UNANSWERED and now.parent not in beside:
             await process_engine.kill_task_process(owner)
 
-    async def _below(self, task: str) -> list[Task]:
-        """Everything below a task, parents before children; what was imported may go round in circles."""
-        found: dict[str, Task] = {}
-        above = [task]
-        while above:
-            level = [each for parent in above for each in await self._store.tasks(TaskQuery(parent=parent))]
-            above = [each.id for each in level if each.id not in found and each.id != task]
-            found |= {each.id: each for each in level if each.id != task}
-        return list(found.values())
-
 
 class MessageKept(UserMistake):
-    """The message is kept, but its receiver cannot be resumed now."""
+    """The message is kept, but the task cannot be resumed now."""
 
 
-class WakeInBackground(Protocol):
-    """Resumes a task in the background, with a prompt or with the messages that wait for it."""
-
-    async def __call__(self, task: str, prompt: str, *, here: bool) -> None: ...
-
-
-class MessageSender:
-    """Says something to tasks and wakes those that have ended."""
-
-    def __init__(
-        self,
-        apart: OtherProcesses,
-        store: Store,
-        reach: TaskControl,
-        watch: TaskWatcher,
-        wake: WakeInBackground,
-    ) -> None:
-        self._apart = apart
-        self._store = store
-        self._reach = reach
-        self._watch = watch
-        self._wake = wake
-
-    async def wake(self, task: Task) -> Task:
-        """Resume a task that has ended with the messages that wait for it."""
-        return (await self.send(task, "", posted=True))[0]
-
-    async def send(
-        self, found: Task, text: str, *, here: bool = False, posted: bool = False
-    ) -> tuple[Task, bool]:
-        """Send a message to a task, whichever process runs it; the task as it is once it has read that."""
-        until = time.monotonic() + PATIENCE
-        while True:
-            seen = self._store.changes.count
-            # On its way to another machine a prompt could be lost, a letter is not.
-            far = self._apart.far and not here
-            if not posted and (far or found.conversation or not found.status.ended):
-                found = await self._reach.send(found.id, text)
-                posted = True
-            if posted and not await self._deaf(found):
-                return found, False
-            try:
-                await self._wake(found.id, "" if posted else text, here=here)
-                return await self._watch.task(found.id), True
-            except UserMistake as refused:
-                now = await self._watch.task(found.id)
-                lost = now.seq != found.seq or await self._held(found.id)
-                if posted and not await self._deaf(now):
-                    return now, False
-                if not lost or time.monotonic() > until:
-                    if posted:
-                        raise MessageKept(f"{refused} The message to task {found.id} is kept.") from None
-                    raise
-            found = now
-            await self._store.changes.after(seen, LOOK_SECONDS)
-
-    async def _deaf(self, task: Task) -> bool:
-        """Whether a task has ended without having read all its messages."""
-        return (
-            task.status.ended and not task.conversation and bool(await self._store.unread_messages(task.id))
-        )
-
-    async def _held(self, task: str) -> bool:
-        """Whether a process has leased a task to resume it."""
-        return any(each.task == task and not is_abandoned(each) for each in await self._store.owned())
+def _message_state(task: Task, message: str, number: int, *, over: bool) -> MessageState:
+    """What became of a message; `over`: the run that it was sent to reads nothing more."""
+    if not message:
+        return MessageState.NONE
+    if not number:
+        return MessageState.NOT_SENT
+    if task.delivered.mailed >= number:
+        return MessageState.READ
+    return MessageState.KEPT if over else MessageState.WAITING
 
 
 def _ended_by_itself(task: Task) -> bool:

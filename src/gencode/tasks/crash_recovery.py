@@ -1,17 +1,15 @@
 """Crash recovery: ends tasks whose process died or hangs, and tasks that nobody began.
 
-Every such end is written here, under a lease, so that of two processes at once only one writes it: the calls
-that were interrupted are answered, and the task can be resumed. What it waited for may go on, in another
-process or on another machine. The answer to the interrupted call names it, and its result is delivered to its
-parent later, like that of a background task.
+Every such end is written here, under a lease, so that only one of several processes writes it: the
+interrupted calls get results, and the task can be resumed. The subagents it waited for may continue in
+another process or on another machine. The result of the interrupted call names them, and their results are
+delivered later, like those of background tasks.
 """
 
 import asyncio
 import logging
 from collections.abc import Sequence
 from pathlib import Path
-
-from msgspec.structs import replace
 
 from gencode.agent.call_budget import USUAL_TOKEN, taken
 from gencode.agent.output_files import is_whole, rewrite
@@ -31,22 +29,22 @@ from gencode.core.messages import (
 )
 from gencode.core.outcome import output_file
 from gencode.core.status import DIED, LOST, EndReason, Status, StopCause
+from gencode.core.structs import replace
 from gencode.core.task import Task, replay, transcript_of
 from gencode.journal.dispatch import SharedJournal
 from gencode.journal.owner import new_owner, owner_state
 from gencode.journal.store import Lease, Store, TaskQuery, TaskSignal
 from gencode.tasks import process_engine
 from gencode.tasks.liveness import FolderLiveness, HungProcess, is_abandoned, ownership_of
-from gencode.tasks.queries import is_bounded
 
 log = logging.getLogger(__name__)
 MOST_TRIES = 5
-"""So often a task may be taken and left just when it is stopped."""
+"""How often a task may be taken and released just when it is stopped."""
 GO_ON = ". To resume it later: gen task resume {task} 'go on'"
 
 
 async def close_orphans(store: Store, owner: str, outputs: Path | None = None) -> None:
-    """End every task that has not ended and whose owner is dead, gone, or silent where nobody can look."""
+    """End every task that has not ended and whose owner is dead, gone, or silent on another machine."""
     for held in await store.owned():
         if is_abandoned(held):
             await _close_orphan(store, held.task, owner, held.owner or None, outputs)
@@ -55,14 +53,14 @@ async def close_orphans(store: Store, owner: str, outputs: Path | None = None) -
 async def close_if_orphan(
     store: Store, task: str, owner: str, outputs: Path | None = None, why: StopCause | None = None
 ) -> None:
-    """End this one task if nobody works on it any more: its owner died, or gave it back without an end.
+    """End this task if nobody runs it any more: its owner died, or released it without an end.
 
-    Without a cause it is told by what is known of its owner.
+    The default cause is what is known of its owner.
     """
     held = await ownership_of(store, task)
     if held is not None and not is_abandoned(held):
         return
-    found = await store.task(task)  # it may have ended while its owner was looked for
+    found = await store.task(task)  # it may have ended while its owner was checked
     if found is not None and not found.status.ended:
         await _close_orphan(store, task, owner, held.owner if held else None, outputs, why)
 
@@ -91,7 +89,7 @@ async def close_task(
     status: Status = Status.INTERRUPTED,
     outputs: Path | None = None,
 ) -> None:
-    """End a task in the place of the owner that it had; one that has ended stays as it is."""
+    """End a task in place of its owner; one that has ended stays as it is."""
     lease = await store.take(task, owner, instead_of)
     await close_leased(store, lease, why, status, outputs=outputs)
 
@@ -105,9 +103,9 @@ async def close_leased(
     prompt: str | None = None,
     outputs: Path | None = None,
 ) -> None:
-    """End a task that is leased for this, and give the lease back.
+    """End a task under this lease, and release it.
 
-    `prompt` is what an earlier task was to be told, where it waits in a queue to go on.
+    `prompt` is the new prompt of an earlier task that waits in the queue.
     """
     facts: list[DurableFact] = []
     try:
@@ -119,20 +117,20 @@ async def close_leased(
 
 
 async def time_out(store: Store, task: str, why: StopCause) -> None:
-    """Time out a task in the place of a process that hangs; after that it can write nothing more."""
+    """Time out a task in place of a process that hangs, which can write nothing after that."""
     held = await ownership_of(store, task)
     await close_task(store, task, new_owner(), held.owner if held else None, why, Status.TIMED_OUT)
 
 
 async def close_hung_process(store: Store, hanging: HungProcess) -> None:
-    """Time out what a process has that hangs, and then kill that; after this it can write nothing more."""
+    """Time out the tasks of a process that hangs, and kill it; it can write nothing after that."""
     for task, why in hanging.tasks.items():
         await close_task(store, task, new_owner(), hanging.owner, why, Status.TIMED_OUT)
     await process_engine.kill_task_process(hanging.owner)
 
 
 async def recover_folder(store: Store, liveness: FolderLiveness) -> None:
-    """Close the tasks of a folder whose processes hang, again and again until cancelled."""
+    """Close the tasks of a folder whose processes hang, repeatedly until cancelled."""
     while True:
         await asyncio.sleep(liveness.seconds)
         try:
@@ -143,14 +141,14 @@ async def recover_folder(store: Store, liveness: FolderLiveness) -> None:
 
 
 async def stop_anywhere(store: Store, task: str, owner: str, why: StopCause) -> None:
-    """Stop a task wherever it is: whoever is at it is asked, and one that nobody is at ends at once."""
+    """Stop a task wherever it is: through its process, or by ending it here if it has none."""
     for _ in range(MOST_TRIES):
         if await store.send_signal(task, TaskSignal.STOP) or await _cancelled(store, task, owner, why):
             return
 
 
 async def _cancelled(store: Store, task: str, owner: str, why: StopCause) -> bool:
-    """End a task that nobody has taken, or that nobody is at any more; False when somebody has it by now."""
+    """End a task that nobody has taken, or that nobody runs any more; False if a process has it by now."""
     try:
         lease = await store.take(task, owner)
     except UserMistake:
@@ -169,23 +167,23 @@ async def _cancelled(store: Store, task: str, owner: str, why: StopCause) -> boo
 
 
 async def _queued_prompt(store: Store, task: str) -> str | None:
-    """The prompt with which workers are to resume a task; None where they have nothing to do with it."""
+    """The prompt with which workers are to resume a task; None if it is not in their queue."""
     found = await store.dispatched(task) if isinstance(store, SharedJournal) else None
     return found.prompt if found and found.order is not None else None
 
 
 async def close_unclaimed(store: Store, task: str, why: str) -> bool:
-    """Time out a task that no worker could take; False when one has it by now, or had it since."""
+    """Time out a task that no worker could take; False if one has it by now, or had it since."""
     if not isinstance(store, SharedJournal):
         return False
     try:
-        # All is read before: each time that it is taken counts as one that brought a worker down.
+        # Everything is read first: every take counts as one that made a worker crash.
         now, found = replay(await store.events(task)), await store.dispatched(task)
         if now is None or found is None or found.order is None:
             return False
         cause = StopCause(EndReason.NO_WORKER, why + GO_ON.format(task=task))
         last = await ending_facts(store, now, cause, Status.TIMED_OUT, found.prompt)
-        # Nobody renews this one's leases, so that the task is free soon when the database goes away now.
+        # This owner's leases are not renewed, so the task is soon free if the database is unavailable now.
         lease = await store.take(task, new_owner())
         return await _written(store, lease, last if lease.state.seq == now.seq else [])
     except GenCodeError as trouble:
@@ -194,7 +192,7 @@ async def close_unclaimed(store: Store, task: str, why: str) -> bool:
 
 
 async def _written(store: Store, lease: Lease, last: list[DurableFact]) -> bool:
-    """Write the last facts of a leased task, if there are any, and free it; whether any were written."""
+    """Write the last events of a leased task, if there are any, and release it; whether any were written."""
     written = False
     try:
         if last:
@@ -211,20 +209,20 @@ async def ending_facts(
 ) -> list[DurableFact]:
     """The events that end a task: never begun, interrupted, or waiting to be resumed with a `prompt`.
 
-    None of one that has ended.
+    None for a task that has ended.
     """
     if task.status.ended:
         return [] if prompt is None else [*await _begun_with(store, task, prompt), _end(task, status, why)]
     transcript = transcript_of(await store.events(task.id))
     children = await store.tasks(TaskQuery(parent=task.id)) if unanswered(transcript) else []
-    bounded = await is_bounded(store, task)
-    return interruption(task, transcript, why, children, bounded=bounded, status=status)
+    in_flight = await store.ledger.holds(task.id)
+    return interruption(task, transcript, why, children, in_flight=in_flight, status=status)
 
 
 async def _begun_with(store: Store, task: Task, prompt: str) -> list[DurableFact]:
     """The events of a run that never began: its prompt is read when the task is resumed.
 
-    Letters are kept until they are heard anyway.
+    Posted messages are kept in any case.
     """
     if not prompt.strip():
         return [TaskStarted()]
@@ -243,28 +241,28 @@ def interruption(
     why: StopCause = DIED,
     children: Sequence[Task] = (),
     *,
-    bounded: bool,
+    in_flight: bool,
     status: Status = Status.INTERRUPTED,
 ) -> list[DurableFact]:
     """The events that end a task whose process died: results for its interrupted calls, then its end.
 
-    Where it has a budget, or somebody above it, the call of the model counts that may have been in flight.
+    A model call `in_flight` has a cost: if a budget pays for it, it has a hold there.
     """
     if task.status.ended:
         return []
     open_calls = unanswered(transcript)
     if not open_calls:
-        return [*(_in_flight(task, transcript) if bounded else ()), _end(task, status, why)]
+        return [*(_lost_call(task, transcript) if in_flight else ()), _end(task, status, why)]
     answers = interrupted(open_calls, str(why)).results
     named = [_naming(task, *each, children) for each in zip(open_calls, answers, strict=True)]
     return [MessageAdded(ToolMessage(tuple(named))), _end(task, status, why)]
 
 
-def _in_flight(task: Task, transcript: Sequence[Message]) -> list[DurableFact]:
-    """The estimated cost of a model call whose reply was lost; nothing where there was none."""
+def _lost_call(task: Task, transcript: Sequence[Message]) -> list[DurableFact]:
+    """The estimated cost of a model call whose reply was lost; nothing if there was none."""
     told = task.totals.usage.input_tokens + task.totals.usage.output_tokens
-    silent = task.totals.turns > 0 and not told  # it costs nothing, or nobody knows what
-    waits = task.status is Status.PENDING  # for its turn, with what it hears then written down
+    silent = task.totals.turns > 0 and not told  # it costs nothing, or an unknown amount
+    waits = task.status is Status.PENDING  # in the queue, with its next messages already written
     if waits or silent or not transcript or isinstance(transcript[-1], AssistantMessage):
         return []
     tokens = taken(transcript, len(task.terms.system) // USUAL_TOKEN)
@@ -295,7 +293,7 @@ def _far(task: Task) -> str:
 
 
 async def restore_output_file(store: Store, outputs: Path | None, task: Task) -> None:
-    """See to it that the file of a background task that has ended says so; the journal is the truth."""
+    """Complete the output file of a background task that has ended; the journal is authoritative."""
     if outputs is None or not task.terms.background or not task.status.ended:
         return
     path = output_file(outputs, task.id)

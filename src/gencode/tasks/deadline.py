@@ -1,9 +1,9 @@
-"""Deadlines: when a task must end, whose time limit that is, and how many seconds are left.
+"""Deadlines and budgets of seconds: when a task must end, whose limit that is, how many seconds are left.
 
-A run is limited by its own seconds (of its budget, and what any run may take) and by the deadlines above it:
-a task that is waited for ends a while before its parent, so that the parent can still pass its result on, and
-a background task ends with those that it belongs to. Seconds are never held in the ledger: they are a moment,
-which can be set or changed at any time.
+A run is limited by its own seconds (of its budget, and the most for any run) and by the deadlines above it: a
+foreground task ends a while before its parent, so that the parent can still use its result, and a background
+task ends with its ancestors. Seconds are never held in the ledger: they become a point in time, which can be
+set or changed whenever needed.
 """
 
 import asyncio
@@ -15,7 +15,6 @@ from types import TracebackType
 from typing import Protocol
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from gencode.agent.stop import Stop
 from gencode.budgets.ledger import BudgetSpent
@@ -24,45 +23,46 @@ from gencode.core.errors import Stopped, UserMistake
 from gencode.core.events import TaskCreated
 from gencode.core.ids import moment
 from gencode.core.status import EndReason, StopCause
+from gencode.core.structs import replace
 from gencode.core.task import Task
 from gencode.journal.dispatch import Handover, MissingWorker
 
 SHARE_LEFT = 0.1
 MOST_LEFT_SECONDS = 30.0
-"""So much of its time, and no more, a task has left when one that it waits for is ended because of that."""
+"""The most time that a task keeps for itself when a task that it waits for is ended in time."""
 MOST_MOVING_SECONDS = 1.5
-"""So much of that is not the task's own where a process has to begin and to end for it."""
+"""The most of that time for another process to start and to end."""
 BLINK_SECONDS = 0.01
-"""Who has no more of the time of others when its turn comes has not really begun."""
+"""With less than this left when its turn comes, a task has not really begun."""
 LATE = "it took longer than {seconds:.4g} s; {why}"
 NOT_BEGUN = "it did not begin in time; {why}"
 SPENT = "The budget of {seconds:g} {unit} of {owner} is spent. To raise it: gen task budget {task} seconds N."
 
 
 class TimeLimit(StrEnum):
-    """Whose time bounds a run."""
+    """Whose time limit applies to a run."""
 
     BUDGET = "budget"
     RUN = "run"
-    """That of this run (`max_seconds`)."""
+    """The limit of this run (`max_seconds`)."""
     AGENT = "agent"
-    """That of any run of an agent (`task_seconds`)."""
+    """The limit of any run of an agent (`task_seconds`)."""
     PARENT = "parent"
-    """That of the task that waits for it."""
+    """The limit of the task that waits for it."""
     ANCESTORS = "ancestors"
-    """That of those above it with which it ends."""
+    """The limit of the ancestors that it ends with."""
 
 
 WHY: Mapping[TimeLimit, str] = {
-    TimeLimit.RUN: "max_seconds allows no more",
-    TimeLimit.AGENT: "task_seconds allows no more",
+    TimeLimit.RUN: "the limit is max_seconds",
+    TimeLimit.AGENT: "the limit is task_seconds",
     TimeLimit.PARENT: "its parent has no time left",
     TimeLimit.ANCESTORS: "the tasks above it have no time left",
 }
 
 
 class TimedTask(Protocol):
-    """A task that is looked after in this process, wherever it runs."""
+    """A task that this process runs or follows."""
 
     stop: Stop
     deadline: "Deadline"
@@ -74,52 +74,52 @@ class TimedTask(Protocol):
 
     @property
     def queued(self) -> bool:
-        """Whether it waits for its turn to begin."""
+        """Whether it waits in the queue."""
         ...
 
     @property
     def elsewhere(self) -> bool:
-        """Whether another process works on it."""
+        """Whether another process runs it."""
         ...
 
     def expire(self, why: StopCause) -> None:
-        """Its time is up."""
+        """Record that its time is up."""
         ...
 
 
 FindTask = Callable[[str], TimedTask | None]
-"""Finds a task that is looked after in this process."""
+"""Finds a task that this process runs or follows."""
 
 
 class TimeLimits(Struct, frozen=True):
-    """What bounds a run that has not begun: seconds from its beginning on, and moments of those above it."""
+    """The limits of a run that has not begun: seconds from its start on, and deadlines of its ancestors."""
 
     seconds: dict[TimeLimit, float] = {}
     until: float | None = None
-    """The moment at which those above it end, where it ends with them."""
+    """When its ancestors end, if it ends with them."""
     parent: str | None = None
     report_by: float | None = None
-    """The moment at which its parent wants to have its result, where that waits for it."""
+    """When its parent needs its result, if that waits for it."""
 
     @property
     def tightest(self) -> tuple[TimeLimit, float | None]:
-        """Whose seconds are the fewest, and how many; None where there are none."""
+        """The shortest limit, and its seconds; None without any."""
         none: tuple[TimeLimit, float | None] = (TimeLimit.RUN, None)
         return min(self.seconds.items(), key=lambda each: each[1], default=none)
 
     @property
     def most(self) -> float | None:
-        """So many seconds it may take at most."""
+        """The most seconds it may take."""
         return self.tightest[1]
 
     @property
     def own(self) -> float | None:
-        """The seconds of its budget and of this run: what it sends to the background ends with them."""
+        """The seconds of its budget and of this run: its background tasks end with them."""
         named = (TimeLimit.BUDGET, TimeLimit.RUN)
         return min((self.seconds[each] for each in named if each in self.seconds), default=None)
 
     def end(self, began: float, find: FindTask) -> tuple[float | None, TimeLimit]:
-        """When the time of a run is up that began at a moment, and whose time that is."""
+        """When the time of a run is up, by its start, and whose limit that is."""
         by, most = self.tightest
         at = None if most is None else began + most
         if self.until is not None and (at is None or self.until < at):
@@ -137,7 +137,7 @@ def time_limits(
     parent: str | None = None,
     report_by: float | None = None,
 ) -> TimeLimits:
-    """How long a run may take: by what was said, and `until` all above it end with which it ends."""
+    """The limits of a run: in seconds, and `until` its ancestors end."""
     known = {limit: each for limit, each in seconds.items() if each is not None}
     if until is not None:
         known[TimeLimit.ANCESTORS] = max(until - time.monotonic(), 0.001)
@@ -145,7 +145,7 @@ def time_limits(
 
 
 def handed_limits(created: TaskCreated, handover: Handover, most: float | None) -> TimeLimits:
-    """The time of a run that began in another process; `most` is what any run may take."""
+    """The limits of a run handed over by another process; `most` is the limit of any run."""
     seconds, own = handover.seconds, created.budget.seconds
     known = {TimeLimit.BUDGET: own} if own is not None else {}
     if seconds is None or seconds == own:
@@ -156,7 +156,7 @@ def handed_limits(created: TaskCreated, handover: Handover, most: float | None) 
 
 
 def with_time_left(limits: TimeLimits, find: FindTask, handover: Handover) -> Handover:
-    """What another process is handed at this moment, with the seconds that it has from now on."""
+    """A handover with the seconds that are left at this moment."""
     at, by = limits.end(time.monotonic(), find)
     if at is None:
         return replace(handover, seconds=None)
@@ -165,56 +165,56 @@ def with_time_left(limits: TimeLimits, find: FindTask, handover: Handover) -> Ha
 
 
 def _moving(seconds: float) -> float:
-    """How much of some seconds is for the process in which an agent works."""
+    """How much of some seconds is for the start and end of a process."""
     return min(max(seconds, 0.0) / 2, MOST_MOVING_SECONDS)
 
 
 class Deadline:
-    """When one task must end, and why it does then. It is set when the task begins, and may be changed."""
+    """When one task must end, and why. It is set when the task begins, and may be changed."""
 
     __slots__ = ("_began", "_budget", "_on_changed", "_on_passed", "at", "cause", "limits")
 
     def __init__(self, limits: TimeLimits | None = None) -> None:
         self.limits = limits or TimeLimits()
         self.at: float | None = None
-        """The moment, by the monotonic clock; None before the task begins, and where it has no limit."""
+        """The time, by the monotonic clock; None before the task begins, and without a limit."""
         self.cause: StopCause | None = None
-        """What is reported when it has passed: whose time was up, and the way out."""
+        """What is reported when it has passed: whose limit it was, and how to raise it."""
         self._on_passed: Callable[[], None] | None = None
         self._on_changed: Callable[[], None] | None = None
         self._began: float | None = None
         self._budget: Budget | None = None
 
     def when_passed(self, call: Callable[[], None]) -> None:
-        """Call this when it has passed, before anything is stopped for that."""
+        """Call this when it has passed, before anything is stopped."""
         self._on_passed = call
 
     def when_changed(self, call: Callable[[], None] | None) -> None:
-        """Call this when it is another moment; nothing any more with None."""
+        """Call this when it changes; None removes the call."""
         self._on_changed = call
 
     def passed(self) -> None:
-        """It has passed."""
+        """Record that it has passed."""
         if self._on_passed is not None:
             self._on_passed()
 
     def remaining(self) -> float | None:
-        """The seconds that a task has left; None where it has no limit."""
+        """The seconds that a task has left; None without a limit."""
         return None if self.at is None else max(self.at - time.monotonic(), 0.0)
 
     @property
     def of_background(self) -> float | None:
-        """The moment at which what the task sends to the background ends with it; None where that is none."""
+        """When the task's background tasks have to end with it; None if they do not."""
         own = self.limits.own
         return None if own is None or self._began is None else self._began + own
 
     def begin(self, task: Task, find: FindTask) -> None:
-        """The task begins to work now."""
+        """Set the deadline when the task begins."""
         self._began = time.monotonic()
         self._set(task, find, self._began)
 
     def change_budget(self, task: Task, budget: Budget, worked: float, find: FindTask) -> None:
-        """The task has another budget from now on; it had `worked` for so many seconds before this run."""
+        """Change the budget of the task; it has `worked` for so many seconds before this run."""
         known = {limit: each for limit, each in self.limits.seconds.items() if limit is not TimeLimit.BUDGET}
         if budget.seconds is not None:
             known[TimeLimit.BUDGET] = budget.seconds - worked
@@ -240,9 +240,9 @@ class Deadline:
 
 
 def remaining(timed: TimedTask | None, find: FindTask) -> float | None:
-    """The seconds that a task has left; None where it has no limit.
+    """The seconds that a task has left; None without a limit.
 
-    It ends with who waits for it, and with its conversation.
+    It ends with the task that waits for it, and with its conversation.
     """
     found: list[float] = []
     waited = True
@@ -256,10 +256,10 @@ def remaining(timed: TimedTask | None, find: FindTask) -> float | None:
 
 
 def report_by(parent: str | None, find: FindTask) -> float | None:
-    """The moment at which a task wants to have the result of one that it sends now and waits for.
+    """When a task needs the result of a subagent it starts now and waits for.
 
-    It can pass on then what else has come. Before the end of a conversation nobody has to report: a person
-    reads what has come as it is.
+    It can then still pass on other results. A conversation needs no such reserve: a person reads the results
+    as they are.
     """
     above = find(parent or "")
     left = remaining(above, find)
@@ -270,7 +270,7 @@ def report_by(parent: str | None, find: FindTask) -> float | None:
 
 @contextmanager
 def ended_in_queue(timed: TimedTask, by: float | None) -> Generator[None, None, None]:
-    """End a task that still waits for its turn at the moment `by` which its parent wants its result."""
+    """End a task that is still in the queue at the time `by` which its parent needs its result."""
 
     def late() -> None:
         if timed.queued:
@@ -289,10 +289,10 @@ def ended_in_queue(timed: TimedTask, by: float | None) -> Generator[None, None, 
 
 
 class DeadlineAlarm:
-    """Cuts what a task does when its deadline passes: it is Stopped then, with what ran out and the way out.
+    """Interrupts a task when its deadline passes: it raises Stopped, with the limit and how to raise it.
 
-    Who wants to know it hears of that before anybody who is cut takes a step. Every agent has one for as long
-    as it works, so it is one timer and no generator.
+    Listeners are called before anything interrupted takes a step. Every running agent has one, so it is one
+    timer and no generator.
     """
 
     __slots__ = ("_before", "_rang", "_task", "_timed", "_timer")
@@ -330,7 +330,7 @@ class DeadlineAlarm:
             self._timer.cancel()
         if not self._rang or self._task is None:
             return
-        ours = self._task.uncancel() <= self._before  # nobody else has cut it as well
+        ours = self._task.uncancel() <= self._before  # nobody else has cancelled it as well
         cause = timed.deadline.cause
         if ours and isinstance(error, asyncio.CancelledError) and cause is not None:
             timed.expire(cause)
@@ -339,14 +339,14 @@ class DeadlineAlarm:
 
 
 class UnclaimedTimer:
-    """Counts for how long no worker that was there could take a task, as far as anybody looked.
+    """Measures for how long no available worker could take a task.
 
-    It begins anew when one could. It stands still while the database is away, since nobody sees workers then,
-    and while one that could not before is too busy to look again.
+    It starts again when one could. It pauses while the database is unavailable, since no worker can be seen
+    then, and while a worker that could not take the task is too busy to look again.
     """
 
     LONGEST_GAP = 60.0
-    """Of a longer time between two looks nobody knows who was there."""
+    """After a longer gap between two looks it is unknown which workers were there."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -354,7 +354,7 @@ class UnclaimedTimer:
         self._lasted = 0.0
 
     def is_over(self, seen: MissingWorker | None) -> bool:
-        """One more look; whether it has been so for as long as the task is waited for."""
+        """Record one look; whether the time limit of the wait has passed."""
         now, last = self._clock(), self._last
         if seen is None or seen.most is None:
             self._last, self._lasted = None, 0.0
@@ -368,7 +368,7 @@ class UnclaimedTimer:
         return self._lasted >= seen.most
 
     def pause(self) -> None:
-        """Nothing could be seen this time."""
+        """Record that nothing could be seen this time."""
         self._last = None
 
 
@@ -380,14 +380,14 @@ class TimeSpent(BudgetSpent):
 
     @property
     def kind(self) -> str:
-        """Of what too little is left."""
+        """The kind of budget that is too small."""
         return "seconds"
 
 
 def worked_seconds(task: Task) -> float:
-    """How long a task was running, in all its runs; in one without an end up to its last event.
+    """How long a task ran, in all its runs; a run without an end counts up to its last event.
 
-    A clock that was put back meanwhile takes nothing from earlier runs.
+    A clock that was set back takes nothing away from earlier runs.
     """
     if task.run.since is None:
         return task.totals.worked_ms / 1000
@@ -396,11 +396,10 @@ def worked_seconds(task: Task) -> float:
 
 
 def seconds_left(task: Task | None, budget: Budget, *, over: bool = False) -> float | None:
-    """How long a task may still run by its budget; None where that has no limit.
+    """How long a task may still run by its budget; None without a limit.
 
-    All its runs count, in whatever process they were. TimeSpent when it has been at work for as long as that
-    already; but one that is taken `over` in the middle of a run has a moment, in which that ends. What nobody
-    has begun with has all of it.
+    All its runs count, in whatever process they were. TimeSpent if nothing is left; but a task that is taken
+    `over` in the middle of a run gets a moment in which it ends. A task that never began has all of it.
     """
     if budget.seconds is None or task is None:
         return budget.seconds

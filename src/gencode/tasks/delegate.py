@@ -2,108 +2,58 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from msgspec import Struct, to_builtins
-from msgspec.structs import replace
+from msgspec import to_builtins
 
 from gencode.agent.ports import ControlResult, StartedTask, StopAction
 from gencode.core.errors import StoreUnavailable, ToolError, UserMistake
 from gencode.core.ids import clean_id
-from gencode.core.messages import ToolCall
+from gencode.core.messages import AssistantMessage, Message, ToolCall, ToolMessage
 from gencode.core.outcome import Outcome
 from gencode.core.questions import Hearing, Inquiry, InquiryResult
 from gencode.core.spec import TaskRequest
 from gencode.core.status import PARENT_STOPPED, EndReason, Status, StopCause, stop_cause
+from gencode.core.structs import replace
 from gencode.core.task import Task, whole_transcript
 from gencode.core.text import disarmed, quoted
-from gencode.journal.store import Store, TaskQuery
-from gencode.sessions.caller import Caller
-from gencode.tasks.ask_parent import QuestionRouter
-from gencode.tasks.control import MessageKept, TaskControl
+from gencode.journal.store import TaskQuery
+from gencode.sessions.session import Caller
+from gencode.tasks.control import MessageKept
 from gencode.tasks.crash_recovery import restore_output_file
 from gencode.tasks.deadline import ended_in_queue, report_by
 from gencode.tasks.delivery import AgentInbox
-from gencode.tasks.plan import TaskPlanner
-from gencode.tasks.queries import readable_events, with_woken_as_pending
+from gencode.tasks.queries import readable_events, tasks_above, with_woken_as_pending
 from gencode.tasks.running_task import RunningTask
-from gencode.tasks.setup_builder import RunSetupBuilder, with_checked_schema
-from gencode.tasks.supervisor import Supervisor
-from gencode.tasks.watch import TaskWatcher
+from gencode.tasks.setup_builder import with_checked_schema
 
 if TYPE_CHECKING:
-    from gencode.tasks.start import TaskStarter
+    from gencode.tasks.task_parts import TaskParts
 
 
+MOST_NAMED = 20
 Wake = Callable[[Task], Awaitable[Task]]
-"""Lets a task that has ended go on with the messages that wait for it."""
-
-
-class Delegation(Struct, frozen=True, eq=False, kw_only=True):
-    """What the delegates of all agents of a session share."""
-
-    store: Store
-    supervisor: Supervisor
-    setups: RunSetupBuilder
-    planner: TaskPlanner
-    watch: TaskWatcher
-    reach: TaskControl
-    questions: QuestionRouter
-    wake: Wake
-    outputs: Path
-
-    async def apply_action(self, task: str, verb: StopAction, why: StopCause) -> ControlResult:
-        """Interrupt or stop a task, and the work it waits for."""
-        hit = (await self.reach.apply_action(task, verb, why)).hit
-        over = {task, *(each.id for each in hit)}
-        left = [each for each in await self.reach.hits(task, "tree") if each.id not in over]
-        outcome = await self.look(task, 0)
-        return ControlResult(outcome, tuple(map(started_task, hit)), tuple(map(started_task, left)))
-
-    async def look(self, task: str, seconds: float) -> Outcome:
-        """The outcome of a task, after at most so many seconds of waiting for its end."""
-        if job := self.supervisor.find(task):
-            await job.wait(seconds)
-            return self.watch.outcome(job.task)
-        found = await self.watch.ended(task, seconds)
-        await restore_output_file(self.store, self.outputs, found)
-        return self.watch.outcome(found)
-
-    async def hits(self, task: str, verb: StopAction) -> list[StartedTask]:
-        """What a verb would affect at this moment, the task itself first."""
-        return [started_task(each) for each in await self.reach.hits(task, verb)]
-
-    async def known(self, task: str) -> Task:
-        """A task by its whole id."""
-        found = await self.store.task(task)
-        if found is None:
-            raise UserMistake(f"There is no task {task}.")
-        return found
+"""Resumes a task that has ended with the messages that wait for it."""
 
 
 class AgentDelegate:
-    """Starts subagents for one agent, looks after them, writes to them and stops them."""
+    """Starts subagents for one agent, follows them, sends them messages and stops them."""
 
-    def __init__(
-        self, delegation: Delegation, starter: "TaskStarter", caller: Caller, inbox: AgentInbox
-    ) -> None:
-        """`caller` is the agent at its place, `inbox` what comes to it."""
-        self._delegation = delegation
-        self._starter = starter
+    def __init__(self, parts: "TaskParts", caller: Caller, inbox: AgentInbox) -> None:
+        """`caller` is the agent, `inbox` receives results and messages for it."""
+        self._parts = parts
         self._caller = caller
         self._inbox = inbox
-        self._find = delegation.supervisor.find
         self._children: dict[str, RunningTask | StartedTask] = {}
-        """What was started in this run; of what has ended only how it did."""
+        """The subagents started in this run; of those that have ended only how they did."""
 
     @property
     def _task(self) -> str:
         return self._caller.task or ""
 
     async def run(self, request: TaskRequest, call: ToolCall) -> Outcome:
-        """Run an agent to its end and give its outcome; one in the background as it is at its start."""
-        if not self._delegation.setups.may_send(self._caller):
+        """Run an agent to its end and give its outcome; a background task's outcome is that at its start."""
+        if not self._parts.setups.may_send(self._caller):
             raise ToolError("This agent cannot start subagents. Do the work here, or report back.")
         job = await (self._resumed(request) if request.resume else self._sent(request, call))
         self._look_after(job)
@@ -111,20 +61,20 @@ class AgentDelegate:
             self._inbox.expect(job)
             return self._outcome(job)
         try:
-            with ended_in_queue(job, report_by(self._task, self._find)):
+            with ended_in_queue(job, report_by(self._task, self._parts.supervisor.find)):
                 ended = await job.in_foreground()
             if ended:
                 return await self._answered(job)
             job.stop.move(self._caller.session.stop)
             self._inbox.expect(job)
             return self._outcome(job)
-        except asyncio.CancelledError:  # the sender was stopped or ran out of time, and its agent ends first
+        except asyncio.CancelledError:  # the parent was stopped or timed out, and its subagent ends first
             await job.halt(PARENT_STOPPED)
             self._inbox.cut_off(call, job)
             raise
 
     async def _answered(self, job: RunningTask) -> Outcome:
-        """The outcome of an agent that was waited for; as it was, where the database did not come back."""
+        """The outcome of a foreground task; the last known one if the database stays unavailable."""
         try:
             await job.ended()
             return self._outcome(job)
@@ -134,24 +84,33 @@ class AgentDelegate:
             return self._outcome(job)
 
     async def look(self, task: str, seconds: float) -> Outcome:
-        """The outcome of a task, after at most so many seconds of waiting for its end.
+        """The outcome of a task, after waiting at most so many seconds for its end.
 
-        What it says meanwhile, a question say, ends the wait: it is read before the next reply.
+        A message from it, such as a question, ends the wait: it is read before the next reply.
         """
         name = _id(task)
         if seconds > 0:
-            ended = asyncio.ensure_future(self._delegation.look(name, seconds))
-            speaks = asyncio.ensure_future(self._inbox.wait_for_letter(name, 0))
+            ended = asyncio.ensure_future(self._seen(name, seconds))
+            speaks = asyncio.ensure_future(self._inbox.wait_for_message(name, 0))
             try:
                 await asyncio.wait([ended, speaks], return_when=asyncio.FIRST_COMPLETED)
             finally:
                 ended.cancel()
                 speaks.cancel()
                 await asyncio.gather(ended, speaks, return_exceptions=True)
-        outcome = await self._delegation.look(name, 0)
-        if outcome.status is Status.PENDING and (place := await self._delegation.reach.queue_position(name)):
+        outcome = await self._seen(name, 0)
+        if outcome.status is Status.PENDING and (place := await self._parts.control.queue_position(name)):
             outcome = replace(outcome, queue_position=place)
         return replace(outcome, background=True) if self._inbox.is_later(outcome.agent_id) else outcome
+
+    async def _seen(self, task: str, seconds: float) -> Outcome:
+        """A task in any process, after waiting at most so many seconds for its end."""
+        if job := self._parts.supervisor.find(task):
+            await job.wait(seconds)
+            return self._outcome(job)
+        found = await self._parts.watcher.ended(task, seconds)
+        await restore_output_file(self._parts.store, self._parts.outputs, found)
+        return self._parts.watcher.outcome(found)
 
     async def apply_action(self, task: str, verb: StopAction) -> ControlResult:
         """Interrupt or stop a task in the background, and the work it waits for."""
@@ -159,48 +118,55 @@ class AgentDelegate:
         why = stop_cause(f"the agent {agent} stopped it")
         if verb == "interrupt":
             why = StopCause(EndReason.INTERRUPTED, f"the agent {agent} interrupted it")
-        return await self._delegation.apply_action(_id(task), verb, why)
+        name, control = _id(task), self._parts.control
+        affected = (await control.apply_action(name, verb, why)).affected
+        over = {name, *(each.id for each in affected)}
+        left = [each for each in await control.affected(name, "tree") if each.id not in over]
+        outcome = await self._seen(name, 0)
+        return ControlResult(outcome, tuple(map(started_task, affected)), tuple(map(started_task, left)))
 
-    async def hits(self, task: str, verb: StopAction) -> Sequence[StartedTask]:
-        """What a verb would affect at this moment, the task itself first."""
-        return await self._delegation.hits(_id(task), verb)
+    async def affected(self, task: str, verb: StopAction) -> Sequence[StartedTask]:
+        """What an action would affect at this moment, the task itself first."""
+        return [started_task(each) for each in await self._parts.control.affected(_id(task), verb)]
 
     async def author(self, path: str, sha256: str) -> str:
-        """Which other agent brought a file of the workspace into this state, in any process."""
+        """Which other agent of any process brought a file of the workspace into this state."""
         cwd = str(self._caller.workspace.cwd)
-        return await self._delegation.watch.author(cwd, path, sha256, self._caller.task)
+        return await self._parts.watcher.author(cwd, path, sha256, self._caller.task)
 
     async def send(self, task: str, message: str) -> tuple[Outcome, Hearing]:
-        """Send a message to a task: a running one reads it before its next reply, an ended one is woken.
+        """Send a message to a task: a running one reads it before its next reply, an ended one is resumed.
 
-        Its outcome as it is then, and when it hears it. Nobody wakes who sent them.
+        Its outcome at that moment, and when it reads the message. A parent is never resumed.
         """
-        found = await self._delegation.known(_id(task))
+        found = await self._known(_id(task))
         name = self._caller.lineage[-1]
-        # What its own parent says is an instruction to an agent; what anybody else says is quoted.
-        said = message if found.parent == self._caller.task else quoted(disarmed(message))
-        text = f"[{name} (task {self._caller.task}) says]\n{said}"
-        now = await self._delegation.reach.send(found.id, text, self._task)
+        # An agent follows what its parent says; what anybody else writes to it is information.
+        if found.parent == self._caller.task:
+            text = f"[{name} (task {self._caller.task}) says]\n{message}"
+        else:
+            text = f"[{name} (task {self._caller.task}) writes]\n{quoted(disarmed(message))}"
+        now = await self._parts.control.send(found.id, text, self._task)
         if not now.status.ended:
-            return self._delegation.watch.outcome(now), "soon"
-        if not await self._delegation.store.unread_messages(found.id):
-            return self._delegation.watch.outcome(now), "heard"
+            return self._parts.watcher.outcome(now), "soon"
+        if not await self._parts.store.unread_messages(found.id):
+            return self._parts.watcher.outcome(now), "heard"
         own = found.parent == self._caller.task
         wake = self.wake if own else await self._wake_sibling(now)
         if found.conversation or wake is None:
-            return self._delegation.watch.outcome(now), "later"
+            return self._parts.watcher.outcome(now), "later"
         try:
-            return self._delegation.watch.outcome(await wake(now)), "woken"
+            return self._parts.watcher.outcome(await wake(now)), "woken"
         except UserMistake as refused:
-            await self._starter.settled(found.id)  # somebody else may be waking it at this moment
-            now = await self._delegation.watch.task(found.id)
-            if now.status.ended and await self._delegation.store.unread_messages(found.id):
+            await self._parts.starter.settled(found.id)  # somebody else may be resuming it at this moment
+            now = await self._parts.watcher.task(found.id)
+            if now.status.ended and await self._parts.store.unread_messages(found.id):
                 if isinstance(refused, MessageKept):
                     raise
                 raise MessageKept(
                     f"{refused} The message is kept and delivered when the task is resumed."
                 ) from None
-            return self._delegation.watch.outcome(now), "heard" if now.status.ended else "soon"
+            return self._parts.watcher.outcome(now), "heard" if now.status.ended else "soon"
 
     async def wake(self, found: Task) -> Task:
         """Resume a subagent of this agent with the messages that wait for it; its result comes here."""
@@ -212,51 +178,85 @@ class AgentDelegate:
     async def _wake_sibling(self, found: Task) -> Wake | None:
         """How to resume a sibling as if its parent had sent the message: the parent gets the result.
 
-        None if it does not go on for this agent: it is none of its siblings, or was stopped, or its sender is
-        at work in another process, which would neither wait for it nor stop it.
+        None if this agent may not: it is no sibling, or was stopped, or its parent runs in another process,
+        which would neither wait for it nor stop it.
         """
-        own = await self._delegation.known(self._task)
+        own = await self._known(self._task)
         beside = found.parent is not None and found.parent == own.parent
-        if not (beside and await self._delegation.reach.may_be_woken(found)):
+        if not (beside and await self._parts.control.may_be_woken(found)):
             return None
-        sender = self._delegation.supervisor.local(found.parent or "")
-        if sender is not None and not sender.over and isinstance(sender.setup.delegate, AgentDelegate):
-            return sender.setup.delegate.wake
-        above = await self._delegation.watch.task(found.parent or "")
-        return self._delegation.wake if above.status.ended else None
+        sender = self._parts.supervisor.local(found.parent or "")
+        if sender is not None and not sender.over:
+            return sender.delegate.wake
+        above = await self._parts.watcher.task(found.parent or "")
+        return self._parts.service.wake if above.status.ended else None
 
     async def ask_questions(self, inquiries: Sequence[Inquiry], call: ToolCall) -> InquiryResult:
-        """Ask whoever can answer; the agent above first, then a person, and in the end nobody."""
-        return await self._delegation.questions.ask(self._caller, self._inbox, inquiries, call)
+        """Ask the parent first, then a person; without either nobody answers."""
+        return await self._parts.questions.ask(self._caller, self._inbox, inquiries, call)
 
     async def own(self) -> Sequence[Outcome]:
         """The subagents that this agent has started in all its runs, oldest first."""
-        store = self._delegation.store
+        store = self._parts.store
         found = await with_woken_as_pending(store, await store.tasks(TaskQuery(parent=self._task)))
-        return [self._delegation.watch.outcome(child) for child in found]
+        return [self._parts.watcher.outcome(child) for child in found]
+
+    async def listed(self) -> Sequence[Outcome]:
+        """The subagents of this agent's session, oldest first."""
+        store = self._parts.store
+        found = await with_woken_as_pending(store, await self._session_tasks())
+        return [self._parts.watcher.outcome(task) for task in sorted(found, key=lambda task: task.created_at)]
 
     async def replay(self, task: str) -> Outcome:
-        """One of those, or the agent's own, with its transcript; UserMistake for anybody else's."""
-        wanted, own = _id(task), self._caller.task
-        if wanted != own and wanted not in [child.agent_id for child in await self.own()]:
-            raise UserMistake(f"You have no task {wanted}.")
-        found = await self._delegation.known(wanted)
-        events, _ = await readable_events(self._delegation.store, wanted)
-        transcript: list[dict[str, Any]] = [to_builtins(message) for message in whole_transcript(events)]
-        return replace(self._delegation.watch.outcome(found), transcript=transcript)
+        """One of those, or the agent's own task, with its transcript; UserMistake for any other.
+
+        Of a task that is neither its own nor below it, only what was said and which tools were called: the
+        arguments and results may hold what this agent may not read.
+        """
+        wanted, own = _id(task), self._task
+        known = {each.id: each.parent for each in await self._session_tasks()}
+        if wanted != own and wanted not in known:
+            raise UserMistake(f"There is no task {wanted} in this session.")
+        found = await self._known(wanted)
+        events, _ = await readable_events(self._parts.store, wanted)
+        messages = whole_transcript(events)
+        above: str | None = wanted
+        while above is not None and above != own:
+            above = known.get(above)
+        if above is None:
+            messages = [_as_told(each) for each in messages if not isinstance(each, ToolMessage)]
+        transcript: list[dict[str, Any]] = [to_builtins(message) for message in messages]
+        return replace(self._parts.watcher.outcome(found), transcript=transcript)
+
+    async def _session_tasks(self) -> list[Task]:
+        """Every subagent of the session; the conversation itself is not among them."""
+        own = await self._known(self._task)
+        root = own
+        async for above in tasks_above(self._parts.store, own):
+            root = above
+        below = await self._parts.records.below([root])
+        found = [task for children in below.values() for task in children]
+        return found if root.conversation else [root, *found]
 
     def sent(self) -> Sequence[StartedTask]:
-        """The subagents that were started in this run, in the order they were launched."""
+        """The subagents that were started in this run, in order."""
         children = self._children.values()
         return [child if isinstance(child, StartedTask) else started_task(child.task) for child in children]
 
     def agents(self) -> Sequence[tuple[str, str]]:
         """Name and description of every agent that may be started."""
-        return [(spec.name, spec.description) for spec in self._delegation.setups.spawnable(self._caller)]
+        return [(spec.name, spec.description) for spec in self._parts.setups.spawnable(self._caller)]
 
     def result_cap(self, agent: str) -> int:
-        """How much of its result an agent hands to another agent's context."""
-        return self._delegation.setups.result_cap(agent)
+        """How many characters of its result an agent returns to another agent's context."""
+        return self._parts.setups.result_cap(agent)
+
+    async def _known(self, task: str) -> Task:
+        """A task by its whole id."""
+        found = await self._parts.store.task(task)
+        if found is None:
+            raise UserMistake(f"There is no task {task}.")
+        return found
 
     def _look_after(self, job: RunningTask) -> None:
         def ended(_: object) -> None:
@@ -269,37 +269,51 @@ class AgentDelegate:
             job.work.add_done_callback(ended)
 
     def _outcome(self, job: RunningTask) -> Outcome:
-        return self._delegation.watch.outcome(job.task)
+        return self._parts.watcher.outcome(job.task)
 
     async def _sent(self, request: TaskRequest, call: ToolCall) -> RunningTask:
-        return await self._starter.start(await self._delegation.planner.plan_new(request, self._here(), call))
+        return await self._parts.starter.start(
+            await self._parts.planner.plan_new(request, self._here(), call)
+        )
 
     def _here(self) -> Caller:
-        """The agent as a caller, and when what it starts in the background has to end with it."""
-        live = self._find(self._task)
+        """The agent as a caller, with the end time of the background tasks it starts."""
+        live = self._parts.supervisor.find(self._task)
         return self._caller.ending(live.deadline.of_background if live is not None else None)
 
     async def _resumed(self, request: TaskRequest) -> RunningTask:
         if request.isolation:
             raise UserMistake("A resumed subagent runs in the process of its parent; leave isolation out.")
-        task = await self._delegation.known(_id(request.resume))
+        wanted = _id(request.resume)
+        task = await self._parts.store.task(wanted)
+        if task is None:
+            started = ", ".join(f"{each.task} ({each.agent})" for each in self.sent()[-MOST_NAMED:])
+            known = f" In this run you have started: {started}." if started else ""
+            raise UserMistake(f"There is no task {wanted}.{known}")
         if task.parent != self._caller.task:
             raise UserMistake(f"Task {task.id} has another parent; only that can resume it.")
-        if self._delegation.setups.find(request.agent).name != task.agent:  # the gate has judged this one
+        if self._parts.setups.find(request.agent).name != task.agent:  # the gate decided about this agent
             raise UserMistake(f"Task {task.id} belongs to {task.agent}; use that as subagent_type.")
         request = await with_checked_schema(request)
-        await self._delegation.watch.check_not_woken(task)
-        plan = await self._delegation.planner.plan_child_resume(task, request, self._here())
-        return await self._starter.start(plan)
+        await self._parts.watcher.check_not_woken(task)
+        plan = await self._parts.planner.plan_child_resume(task, request, self._here())
+        return await self._parts.starter.start(plan)
 
 
 def started_task(task: Task) -> StartedTask:
-    """A task as its caller sees it."""
+    """A task as its parent sees it."""
     return StartedTask(task.id, task.agent, task.status, task.end.error, task.terms.background)
 
 
+def _as_told(message: Message) -> Message:
+    """A message without the arguments of its calls."""
+    if not isinstance(message, AssistantMessage):
+        return message
+    return replace(message, calls=tuple(replace(call, input={}) for call in message.calls), thinking=())
+
+
 def _id(text: str) -> str:
-    """A whole id, however it was written; UserMistake for what is none."""
+    """A task id in any spelling; UserMistake for anything else."""
     found = clean_id(text)
     if found is None:
         raise UserMistake(f"{text[:40]!r} is not a task id; it is 8 hex digits, as Task gave it.")

@@ -1,14 +1,14 @@
 """Delivers results of background tasks, messages and ends of background commands to agents, exactly once.
 
-Nothing is queued that could be lost. A result is owed as long as the journal of its task has the end of that
-run and the journal of its parent does not say that it was delivered. A message waits as long as its number is
-above that of the last one taken. For a background command the agent's journal says that it was started, and
-whether its end was delivered. The message that delivers something says so in the same event, so that a crash
-at any moment leaves it either waiting or delivered, never both and never neither.
+There is no queue that could lose anything. A result is owed as long as the journal of its task has the end of
+that run and the journal of its parent does not say that it was delivered. A message waits as long as its
+number is above that of the last one read. For a background command the agent's journal says that it was
+started, and whether its end was delivered. The message that delivers something says so in the same event, so
+that after a crash at any moment it is either owed or delivered.
 
-Two things make an inbox look at what is owed: the end of a task that this process looks after, and a change
-of the store (`Delivery`). A parent that begins to work looks by itself; an idle one gets a turn from whoever
-leads it, where something is `worth_a_turn`.
+Two things make an inbox look at what is owed: the end of a task of this process, and a change of the store
+(`Delivery`). A parent that begins a run looks by itself; an idle one gets a turn from whoever leads it, if
+something is `worth_a_turn`.
 """
 
 import asyncio
@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from gencode.agent.recorder import Recorder
 from gencode.core.errors import GenCodeError
@@ -29,21 +28,22 @@ from gencode.core.ids import stamp
 from gencode.core.messages import CommandRun, ToolCall, ToolResult, Trace, UserMessage
 from gencode.core.outcome import how_ended, outcome_of, output_file, report_lines
 from gencode.core.status import EndReason, Status, WaitFor
+from gencode.core.structs import replace
 from gencode.core.task import (
     Task,
     TaskReport,
-    comes_later,
+    delivered_separately,
     in_background,
-    is_said_again,
     last_run,
     receipt,
-    untold_commands,
-    was_given,
+    repeats_report,
+    undelivered_commands,
+    was_delivered,
 )
 from gencode.core.text import code_span, disarmed_line, one_line
 from gencode.files.file_versions import changed_under
 from gencode.journal.store import PostedMessage, Store, TaskQuery
-from gencode.tasks.running_task import LocalTask, RunningTask
+from gencode.tasks.running_task import RunningTask
 
 if TYPE_CHECKING:
     from gencode.sandbox.shells import BackgroundShell
@@ -51,14 +51,14 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 REST_SECONDS = 0.2
-"""Ends of other processes that are written within so long are delivered together."""
+"""Ends in other processes that are written within this time are delivered together."""
 MORE_SECONDS = 0.01
-"""So much longer for each task that had to be read."""
+"""Added for each task that had to be read."""
 SLACK = timedelta(minutes=1)
-"""So far the clocks of machines may differ before an end could be overlooked."""
+"""How far the clocks of machines may differ before an end could be overlooked."""
 ENDED = tuple(each for each in Status if each.ended)
 MOST_TOGETHER = 24_000
-"""So many characters of results come in one message; each gets its share, the rest is paged."""
+"""The most characters of results in one message; each gets its share, the rest can be paged."""
 LEAST_EACH = 500
 STOPPED_WITH = (
     "\nTask {task} ({agent}) was stopped as well. To resume it: "
@@ -69,7 +69,7 @@ JUST_THEN = (
 )
 LONGEST_COMMAND = 100
 BEFORE_THE_END = 1.0
-"""So many seconds before its time is up an agent stops to wait for its commands: it has answered already."""
+"""So many seconds before its deadline an agent stops waiting for its commands: it has answered already."""
 WAITS = "waits up to {seconds:.4g} s for its background command{s}: {names}"
 LONGEST_LABEL = 80
 LONGEST_TASK = 500
@@ -81,52 +81,56 @@ TELL_THE_USER = (
 def undelivered(parent: Task, task: Task) -> list[Task]:
     """A task as it was at each of its ends that were not delivered to its parent yet, oldest first.
 
-    A task ends once for each of its runs, and its parent is told each end by itself, however often the task
-    was woken before that.
+    A task ends once for each of its runs, and each end is delivered separately, however often the task was
+    resumed before that.
     """
-    return undelivered_ends(parent, task, lambda each, at: was_given(parent, each, at))
+    return undelivered_ends(parent, task, lambda each, at: was_delivered(parent, each, at))
 
 
-WasGiven = Callable[[str, str | None], bool]
-"""Whether the end of a task at a moment was handed over."""
+WasDelivered = Callable[[str, str | None], bool]
+"""Whether the end of a task at a time was delivered."""
 
 
-def undelivered_ends(parent: Task, task: Task, was_given: WasGiven, *, over: bool = True) -> list[Task]:
-    """The same for who knows by other means what was given; the last end is one when the task is `over`."""
+def undelivered_ends(
+    parent: Task, task: Task, was_delivered: WasDelivered, *, over: bool = True
+) -> list[Task]:
+    """The same with another source for what was delivered; the last end is included if the task is `over`."""
     if not task.past and not task.status.ended:
         return []
-    owed = [*_past_ends(parent, task, was_given)]
-    if over and task.status.ended and task.terms.background and not was_given(task.id, task.end.at):
+    owed = [*_past_ends(parent, task, was_delivered)]
+    if over and task.status.ended and task.terms.background and not was_delivered(task.id, task.end.at):
         run = last_run(task)
-        again = run is not None and is_said_again(task.past, run)
+        again = run is not None and repeats_report(task.past, run)
         owed.append(replace(task, report=TaskReport() if again else task.report, past=()))
     return owed
 
 
-def _past_ends(parent: Task, task: Task, was_given: WasGiven) -> Iterator[Task]:
+def _past_ends(parent: Task, task: Task, was_delivered: WasDelivered) -> Iterator[Task]:
     """Its earlier ends that are delivered by themselves.
 
-    What it came to while it was waited for was the answer to a call, unless its parent was cut off from it.
+    The end of a foreground run answered a call, unless that call was cut off.
     """
     left = next((each for each in reversed(task.past) if not each.background), None)
     for each in task.past:
         later = each.background or (each is left and task.id in parent.delivered.left)
-        if later and not was_given(task.id, each.end.at):
+        if later and not was_delivered(task.id, each.end.at):
             yield replace(task, status=each.status, report=each.report, end=each.end, past=())
 
 
 def as_delivered(parent: Task, children: Sequence[Task]) -> list[Task]:
-    """The children of a task; those whose foreground call was interrupted count as background tasks."""
+    """The children of a task; those whose foreground call was cut off count as background tasks."""
     return [
-        in_background(each) if comes_later(parent, each.id, background=each.terms.background) else each
+        in_background(each)
+        if delivered_separately(parent, each.id, background=each.terms.background)
+        else each
         for each in children
     ]
 
 
 def worth_a_turn(parent: Task, children: Sequence[Task]) -> bool:
-    """Whether results wait for an idle conversation that are worth a turn nobody asked for.
+    """Whether an idle conversation should get a turn for the results that wait for it.
 
-    What somebody stopped is not: whoever did so knows, and the conversation is told in its next turn.
+    Not for stopped tasks: whoever stopped them knows, and the conversation learns of it in its next turn.
     """
     return any(
         not _was_stopped(end) for each in as_delivered(parent, children) for end in undelivered(parent, each)
@@ -148,9 +152,9 @@ def _no_limit() -> float | None:
 
 
 class BackgroundCommands(Struct, frozen=True):
-    """The background commands of one agent: those that run or ran in this process, by their ids.
+    """The background commands of one agent that this process started, by their ids.
 
-    An agent that has answered waits `seconds` for them, and no longer than it may still work (`remaining`).
+    An agent that has answered waits `seconds` for them, within the time it has left (`remaining`).
     """
 
     here: "Callable[[], Mapping[str, BackgroundShell]]" = _no_shells
@@ -180,44 +184,51 @@ class AgentInbox:
         self._cap = cap
         self._stale = stale
         self._commands = commands or BackgroundCommands()
-        self._letters: dict[int, PostedMessage] = {}
+        self._messages: dict[int, PostedMessage] = {}
         self._news = asyncio.Event()
         self._jobs: dict[str, RunningTask] = {}
         self._read: tuple[str, ...] = ()
         self._given: set[str] = set()
         """The receipts in the journal, as far as it was read."""
         self._earlier = {task.id: task for task in earlier if task.terms.background}
-        """Those that nobody runs here, as far as something of them was not taken yet."""
+        """Those that this process does not run, as long as a result of theirs was not taken."""
         self.has_sent = bool(earlier)
-        """Whether the agent has ever sent one, which somebody may wake elsewhere."""
+        """Whether the agent ever started a subagent, which may be resumed elsewhere."""
 
     @property
     def expecting(self) -> bool:
-        """Whether anything is out, or has come and was not taken."""
+        """Whether a result is still to come, or something has come and was not taken."""
         self._forget()
-        if self._letters or self._jobs or self._earlier:
+        if self._messages or self._jobs or self._earlier:
             return True
-        ended, running = self._untold_commands()
+        ended, running = self._undelivered_commands()
         return bool(ended or (running and self._commands.seconds > 0))
 
-    def put(self, letter: PostedMessage) -> None:
-        """A message came: the agent reads it before its next reply, and only once."""
-        if letter.number > self._record.task.delivered.mailed:
-            self._letters[letter.number] = letter
+    @property
+    def only_commands_run(self) -> bool:
+        """Whether nothing has come, and only running background commands are waited for."""
+        self._forget()
+        ended, running = self._undelivered_commands()
+        return bool(running) and not (ended or self._messages or self._jobs or self._earlier)
+
+    def put(self, posted: PostedMessage) -> None:
+        """Add a message: the agent reads it before its next reply, and only once."""
+        if posted.number > self._record.task.delivered.mailed:
+            self._messages[posted.number] = posted
             self._news.set()
 
     def expect(self, job: RunningTask) -> None:
-        """A task went to the background; its result will come here, and what it came to before as well."""
+        """Expect the result of a background task here, and undelivered results of its earlier runs."""
         self._earlier.pop(job.id, None)
         self._jobs[job.id] = job
         if job.work is not None:
             job.work.add_done_callback(lambda _: self._news.set())
-        self._news.set()  # somebody else may have woken it while the agent waits for others
+        self._news.set()  # somebody else may have resumed it while the agent waits for others
 
     def cut_off(self, call: ToolCall, job: RunningTask) -> None:
-        """Record how a subagent ended whose foreground call was interrupted, and deliver its own end later.
+        """Record how a subagent ended whose foreground call was cut off, and deliver its own end later.
 
-        Of one that was stopped the sender reads what it said until then, and by which id it goes on.
+        For a stopped subagent the parent reads its last report, and the id for a resume.
         """
         task = job.task
         if not task.status.ended:
@@ -232,11 +243,11 @@ class AgentInbox:
         self.expect(job)
 
     def is_later(self, task: str) -> bool:
-        """Whether the call that waited for a task was interrupted: its result comes separately."""
-        return comes_later(self._record.task, task, background=False)
+        """Whether the call that waited for a task was cut off: its result comes separately."""
+        return delivered_separately(self._record.task, task, background=False)
 
     def arrived(self, task: Task) -> None:
-        """A task that another process resumed has ended; one that runs here is delivered by itself."""
+        """Record the end of a task in another process; a task of this process is delivered by itself."""
         job = self._jobs.get(task.id)
         if job is not None and not job.over:
             return
@@ -246,23 +257,23 @@ class AgentInbox:
 
     def next_from(self, sender: str, after: int) -> int | None:
         """The number of the first message of a sender after another one; it stays in the inbox."""
-        numbers = (number for number, letter in self._letters.items() if letter.sender == sender)
+        numbers = (number for number, posted in self._messages.items() if posted.sender == sender)
         return min((number for number in numbers if number > after), default=None)
 
-    async def wait_for_letter(self, sender: str, after: int) -> None:
+    async def wait_for_message(self, sender: str, after: int) -> None:
         """Wait until there is such a message."""
         while self.next_from(sender, after) is None:
             self._news.clear()
             await self._news.wait()
 
     def take(self) -> list[UserMessage]:
-        """All that has come since; it is taken once it is in the journal."""
-        ended, _ = self._untold_commands()
-        if not (self._letters or self._jobs or self._earlier or ended):
-            return []  # asked before every turn of every agent
+        """Everything that has come since; it is removed once it is in the journal."""
+        ended, _ = self._undelivered_commands()
+        if not (self._messages or self._jobs or self._earlier or ended):
+            return []  # called before every turn of every agent
         come = self._come()
-        letters = [self._letters[number] for number in sorted(self._letters)]
-        said = [letter.message for letter in letters]
+        messages = [self._messages[number] for number in sorted(self._messages)]
+        said = [posted.message for posted in messages]
         if not come and not ended:
             return said
         share = max(MOST_TOGETHER // max(len(come), 1), LEAST_EACH)
@@ -275,16 +286,18 @@ class AgentInbox:
         text = "\n\n".join(texts) + changed_under(self._stale())
         return [*said, UserMessage(text, "system", delivers, ends=ends, commands=tuple(ended))]
 
-    def _untold_commands(self) -> "tuple[list[CommandRun], list[BackgroundShell]]":
+    def _undelivered_commands(self) -> "tuple[list[CommandRun], list[BackgroundShell]]":
         """The background commands whose end was not delivered, and those that still run."""
         task = self._record.task
-        untold = task.evidence.commands and untold_commands(task)  # asked before every turn of every agent
-        if not untold:
+        pending = task.evidence.commands and undelivered_commands(
+            task
+        )  # called before every turn of every agent
+        if not pending:
             return [], []
         here = self._commands.here()
-        running = [here[each.shell] for each in untold if each.shell in here and not here[each.shell].over]
+        running = [here[each.shell] for each in pending if each.shell in here and not here[each.shell].over]
         out = {each.id for each in running}
-        ended = [here[each.shell].run if each.shell in here else each for each in untold]
+        ended = [here[each.shell].run if each.shell in here else each for each in pending]
         return [each for each in ended if each.shell not in out], running
 
     def _command_text(self, command: CommandRun) -> str:
@@ -307,18 +320,18 @@ class AgentInbox:
         return result_text(task, cap, "" if last else file)
 
     async def more(self) -> bool:
-        """Wait until there is something to take; False when nothing is out any more."""
+        """Wait until there is something to take; False if nothing is still to come."""
         until: float | None = None
-        while not self._come() and not self._letters:
+        while not self._come() and not self._messages:
             out = any(job.work is not None and not job.work.done() for job in self._jobs.values())
-            ended, running = self._untold_commands()
+            ended, running = self._undelivered_commands()
             if ended:
                 return True
             if not out and running and until is None:
                 until = self._waits_for(running)
             left = None if out or until is None else until - time.monotonic()
             if not out and (left is None or left <= 0):
-                return False  # nothing is out, or what was could not even be written down
+                return False  # nothing is still to come, or its end could not be written
             self._news.clear()
             news = asyncio.ensure_future(self._news.wait())
             commands = [each.running.task for each in running]
@@ -329,7 +342,7 @@ class AgentInbox:
         return True
 
     def _waits_for(self, running: "Sequence[BackgroundShell]") -> float:
-        """The moment until which an agent waits for its commands alone; the wait is reported."""
+        """The time until which an agent waits for its commands alone; the wait is published."""
         left, most = self._commands.remaining(), self._commands.seconds
         seconds = most if left is None else min(most, max(left - BEFORE_THE_END, 0.0))
         if seconds > 0:
@@ -342,10 +355,10 @@ class AgentInbox:
     def _come(self) -> list[Task]:
         self._forget()
         earlier = [end for task in self._earlier.values() for end in self._untold(task)]
-        return [*earlier, *(end for job in self._jobs.values() for end in self._untold_of(job))]
+        return [*earlier, *(end for job in self._jobs.values() for end in self._undelivered_ends_of(job))]
 
-    def _untold_of(self, job: RunningTask) -> list[Task]:
-        """The undelivered ends of a task that is expected, whoever waited for it before."""
+    def _undelivered_ends_of(self, job: RunningTask) -> list[Task]:
+        """The undelivered ends of an expected task, whoever waited for it before."""
         if not job.over and not job.task.past:
             return []
         return self._untold(in_background(job.task), over=job.over)
@@ -354,10 +367,10 @@ class AgentInbox:
         return undelivered_ends(self._record.task, task, self._was_given, over=over)
 
     def _forget(self) -> None:
-        """Let go of what was handed over; the journal remembers it."""
-        if self._letters:
+        """Drop what was delivered, by the journal."""
+        if self._messages:
             taken = self._record.task.delivered.mailed
-            self._letters = {each: letter for each, letter in self._letters.items() if each > taken}
+            self._messages = {each: posted for each, posted in self._messages.items() if each > taken}
         done, known = self._record.task.delivered.receipts, len(self._read)
         if done is not self._read:
             grown = known and len(done) >= known and done[known - 1] == self._read[-1]
@@ -365,7 +378,9 @@ class AgentInbox:
             self._given.update(done[known if grown else 0 :])
             self._read = done
         self._earlier = {each: task for each, task in self._earlier.items() if self._untold(task)}
-        for job in [each for each in self._jobs.values() if each.over and not self._untold_of(each)]:
+        for job in [
+            each for each in self._jobs.values() if each.over and not self._undelivered_ends_of(each)
+        ]:
             del self._jobs[job.id]
 
     def _was_given(self, task: str, ended_at: str | None) -> bool:
@@ -373,7 +388,7 @@ class AgentInbox:
 
 
 def result_text(task: Task, cap: int, rest: str = "") -> str:
-    """One result as the parent's model reads it; `rest` says where a long one is, if not in TaskOutput."""
+    """One result as the parent's model reads it; `rest` says where all of it is, if not in TaskOutput."""
     outcome = outcome_of(task)
     title = f" ({disarmed_line(task.created.description, LONGEST_LABEL)})" if task.created.description else ""
     how = "has finished" if outcome.success else how_ended(outcome)
@@ -382,7 +397,7 @@ def result_text(task: Task, cap: int, rest: str = "") -> str:
 
 
 def spawned_result(task: Task, cap: int, rest: str) -> str:
-    """The result of a spawned task as the system message of its spawner says it; `rest` is where all is."""
+    """The result of a task started with `spawn`, as a system message; `rest` says where all of it is."""
     outcome = outcome_of(task)
     label = one_line(task.created.description, LONGEST_LABEL) or task.id
     head = f"[Subagent '{label}' {'completed' if outcome.success else 'failed'}]"
@@ -394,7 +409,7 @@ def spawned_result(task: Task, cap: int, rest: str) -> str:
 class Delivery:
     """Delivers ends that other processes have written to running agents of this process.
 
-    That holds for every agent, whatever surface leads its conversation, if anybody does.
+    It serves every agent, whatever interface leads its conversation, if any does.
     """
 
     def __init__(self, store: Store, supervisor: "Supervisor") -> None:
@@ -403,7 +418,7 @@ class Delivery:
         self._since = datetime.now(UTC)
 
     async def run(self) -> None:
-        """Look whenever something was written, until cancelled."""
+        """Look after every write, until cancelled."""
         async for _ in self._store.changes.looks():
             read = 0
             try:
@@ -413,8 +428,8 @@ class Delivery:
             await asyncio.sleep(REST_SECONDS + read * MORE_SECONDS)
 
     async def _look(self) -> int:
-        """Deliver what has ended since; how many tasks were read for that."""
-        parents = {job.id: job for job in self._supervisor.local_tasks() if _has_sent(job)}
+        """Deliver the new ends; how many tasks were read for that."""
+        parents = {job.id: job for job in self._supervisor.local_tasks() if job.inbox.has_sent}
         now = datetime.now(UTC)
         ended: list[Task] = []
         if parents:
@@ -424,17 +439,9 @@ class Delivery:
         self._since = now
         for task in ended:
             parent = parents.get(task.parent or "")
-            if parent is not None and self._supervisor.find(task.id) is None:
-                _deliver(parent, task)
+            if parent is None or self._supervisor.find(task.id) is not None:
+                continue
+            [known] = as_delivered(parent.task, [task])
+            if undelivered(parent.task, known):
+                parent.inbox.arrived(known)
         return len(ended)
-
-
-def _has_sent(job: LocalTask) -> bool:
-    return isinstance(job.setup.inbox, AgentInbox) and job.setup.inbox.has_sent
-
-
-def _deliver(parent: LocalTask, task: Task) -> None:
-    """Put an undelivered end into the inbox of its parent."""
-    [known], inbox = as_delivered(parent.task, [task]), parent.setup.inbox
-    if isinstance(inbox, AgentInbox) and undelivered(parent.task, known):
-        inbox.arrived(known)

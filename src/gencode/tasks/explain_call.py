@@ -3,18 +3,17 @@
 from collections.abc import Sequence
 from typing import Any
 
-from msgspec.structs import replace
-
 from gencode.agent.gate import needs_person
 from gencode.agent.toolbox import Tool, Toolbox
 from gencode.core.errors import UnknownName, UserMistake
 from gencode.core.rules import Action, Decision, Effect, Mode, Remedy
 from gencode.core.spec import AgentSpec, same_name
+from gencode.core.structs import replace
 from gencode.permissions.calls import SPAWN_TOOLS, CallFacts, Source, agent_of
 from gencode.permissions.chain import Chain
 from gencode.permissions.decision import KNOWN_TOOLS, check_tool
 from gencode.permissions.explanation import Explanation, explain, told
-from gencode.sessions.caller import Caller, chain_link
+from gencode.sessions.session import Caller, chain_link
 from gencode.tasks.argument_checks import checked_arguments, checked_text
 from gencode.tasks.setup_builder import RunSetupBuilder
 
@@ -27,7 +26,7 @@ _EFFECTS: dict[str, Effect] = {
 
 
 class CallExplainer:
-    """Explains calls in the surroundings of one session. A person is taken to be there to be asked.
+    """Explains calls in one session. A person is assumed to be there.
 
     `outside` are the tools of servers that the agent in question gets.
     """
@@ -88,14 +87,17 @@ class CallExplainer:
             aliases=known.aliases if known else (),
             background=background,
             named=frozenset(agent.tools.allow or ()) if agent else frozenset(),
+            of_project=agent is not None and agent.project,
             agent_kind=self._setups.agent_kind(sent) if sent else "",
             widens=chain.grant_for(self._setups.agent_mode(sent)) if sent else None,
             already=frozenset(each for each in caller.approved.once if each.kind == "reads"),
+            spawn_approval=caller.session.spawn_approval,
+            web_read_hosts=caller.session.web_read_hosts,
         )
 
 
 def _check(name: str, toolbox: Toolbox) -> None:
-    """Refuse what is no tool: in a rule `*` stands for all of them, in a call for none."""
+    """UserMistake for what is no tool: `*` means all of them in a rule, and none in a call."""
     if name == "*":
         raise UnknownName("tool", name, {*KNOWN_TOOLS, *toolbox})
     check_tool(name, toolbox)

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from gencode.agent.tool_calls import interrupted
 from gencode.core.budget import Budget
@@ -14,41 +13,42 @@ from gencode.core.messages import ToolMessage, UserMessage, unanswered
 from gencode.core.place import TaskPlace, WorkerCopy
 from gencode.core.rules import Policy
 from gencode.core.spec import ForkPoint, TaskRequest, Workspace
+from gencode.core.structs import replace
 from gencode.core.task import Task, replay, transcript_of
 from gencode.journal.dispatch import Handover
 from gencode.journal.store import Store
 from gencode.permissions.chain import narrowed, narrower
-from gencode.sessions.caller import Caller
+from gencode.sessions.session import Caller
 from gencode.tasks.task_folders import place_notice
 
 AFTERWARDS = "this fork begins before they were answered"
 LATER = (
-    "You are a fork of task {task}, from its event {at} on. Files are as they are now, with all later "
-    "changes, so read them again before you rely on what you know of them."
+    "[You are a fork of task {task}, from its event {at} on. Files are as they are now, with all later "
+    "changes, so read them again before you rely on what you know of them.]"
 )
 
 
 EventNumber = int | None
-"""The number of a fact; None: the last one."""
+"""The number of an event; None: the last one."""
 
 
 class Fork(Struct, frozen=True):
-    """Where a fork begins: after fact number `at` of the task it copies (None: after the last one).
+    """Where a fork begins: after event number `at` of its original (None: after the last one).
 
-    `budget` bounds the fork itself, perhaps with nothing; None: what is asked for it, else that of the task.
+    `budget` is the fork's own, perhaps without limits; None: that of the request, else that of the original.
     """
 
     at: EventNumber = None
     budget: Budget | None = None
 
     def bounding(self, request: TaskRequest, task: Task) -> TaskRequest:
-        """A request with what bounds the fork itself."""
+        """The request with the fork's own budget."""
         asked = request.budget if request.budget != Budget() else task.terms.budget
         return replace(request, budget=asked if self.budget is None else self.budget)
 
 
 class ForkPlace(Struct, frozen=True):
-    """Where a fork belongs: in which folder, with which model, below which policies."""
+    """The folder, the model and the policies of a fork."""
 
     cwd: str
     model: str
@@ -56,10 +56,10 @@ class ForkPlace(Struct, frozen=True):
 
 
 def fork_point(task: Task, events: Sequence[Event], fork: Fork) -> ForkPoint:
-    """Where a fork begins, by number; UserMistake for a fact that is not there."""
+    """Where a fork begins, by number; UserMistake for an event that does not exist."""
     last = events[-1].seq or 0
     at = last if fork.at is None else fork.at
-    if type(at) is not int or not 1 <= at <= last:  # a program may say anything
+    if type(at) is not int or not 1 <= at <= last:  # a program may pass anything
         raise UserMistake(f"Task {task.id} has no event {at!r}; its events are numbered 1 to {last}.")
     return ForkPoint(at, away=isinstance(_place_at(events, at), WorkerCopy))
 
@@ -67,19 +67,19 @@ def fork_point(task: Task, events: Sequence[Event], fork: Fork) -> ForkPoint:
 def fork_facts(
     task: Task, events: Sequence[Event], fork: Fork, request: TaskRequest, place: Caller, *, tree: bool
 ) -> tuple[TaskCreated, tuple[DurableFact, ...]]:
-    """The first fact of a fork in this process, and what it remembers; it may have a worktree of its own."""
+    """The first event of a fork in this process, and its transcript; it may have its own worktree."""
     point, here = fork_point(task, events, fork), place.workspace
     cwd, policies = str(here.cwd), place.policies
     began_here = task.clone is not None and here.clone == task.clone
     if here.copied is not None and not began_here:
-        # Also in a clone it belongs to its folder, where nothing of the clone counts.
+        # Also in a clone it belongs to its folder, where the clone's rules do not apply.
         cwd, policies = task.cwd, _at_home(task, place.chain[0])
     where = ForkPlace(cwd, place.model.asked, policies)
     return fork_created(task, request, where), (forked_memory(task.id, events, point, here, tree=tree),)
 
 
 def fork_created(task: Task, request: TaskRequest, where: ForkPlace) -> TaskCreated:
-    """The first fact of a fork; the budget of the request, and the form of the result, are its own."""
+    """The first event of a fork; the budget and the schema of the request are its own."""
     return TaskCreated(
         agent=task.agent,
         prompt=request.prompt,
@@ -97,6 +97,8 @@ def fork_created(task: Task, request: TaskRequest, where: ForkPlace) -> TaskCrea
         output_schema=request.output_schema,
         forked=task.id,
         tools=task.created.tools,
+        colour=task.created.colour,
+        max_tokens=task.created.max_tokens,
         clone=task.clone,
     )
 
@@ -110,7 +112,7 @@ def kept_policies(task: Task, today: Policy) -> tuple[Policy, ...]:
 
 
 def _at_home(task: Task, clone: Policy) -> tuple[Policy, ...]:
-    """The policies of a fork that begins in a clone, as they count where it belongs."""
+    """The policies of a fork that begins in a clone, as they apply in the folder it belongs to."""
     kept = kept_policies(task, clone)
     if not kept:
         return ()
@@ -119,7 +121,7 @@ def _at_home(task: Task, clone: Policy) -> tuple[Policy, ...]:
 
 
 async def check_fork_begun(store: Store, task: Task) -> None:
-    """UserMistake for a fork that ended before it began, unless what it is to remember is written down."""
+    """UserMistake for a fork that ended before it began, unless its transcript is written."""
     source = task.created.forked
     if not source or not task.status.ended or task.run.started_at is not None:
         return
@@ -133,9 +135,9 @@ async def check_fork_begun(store: Store, task: Task) -> None:
 def forked_memory(
     task: str, events: Sequence[Event], point: ForkPoint, here: Workspace | None, *, tree: bool = False
 ) -> TaskForked:
-    """What a fork remembers; in a folder `here` that is no copy made for it, with a note about that.
+    """The transcript of a fork; in a folder `here` that is no copy made for it, with a note about that.
 
-    What a worktree of its own is, it hears later.
+    A later message names its own worktree.
     """
     said = transcript_of(_until(events, point.at))
     if cut := unanswered(said):
@@ -150,7 +152,7 @@ def forked_memory(
 async def remembered_facts(
     store: Store, created: TaskCreated, handover: Handover, *, lodged: bool
 ) -> tuple[DurableFact, ...]:
-    """What a fork remembers that another process handed over; it may be `lodged` in a copy made for it."""
+    """The transcript of a fork that another process handed over; it may be `lodged` in a copy made for it."""
     if handover.fork is None:
         return ()
     events = await store.events(created.forked)
@@ -162,7 +164,7 @@ async def remembered_facts(
 
 
 def _place_at(events: Sequence[Event], at: int) -> TaskPlace | None:
-    """Where a task worked at one of its facts."""
+    """Where a task worked at one of its events."""
     task = replay(_until(events, at))
     return task.delivered.place if task is not None else None
 
@@ -172,6 +174,6 @@ def _until(events: Sequence[Event], at: int) -> list[Event]:
 
 
 def _worked_later(events: Sequence[Event], at: int) -> bool:
-    """Whether a call was answered after a fact, and so may have changed files."""
+    """Whether a call was answered after an event, and so may have changed files."""
     later = (event.fact for event in events if (event.seq or 0) > at)
     return any(isinstance(each, MessageAdded) and isinstance(each.message, ToolMessage) for each in later)

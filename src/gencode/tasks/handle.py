@@ -1,6 +1,7 @@
-"""Handles of running work: follow the events of a turn, wait for a task, stop or message it."""
+"""Handles of running tasks, and the results of stopping, interrupting and messaging one."""
 
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
+from pathlib import Path
 from typing import Any, Literal, TypedDict, get_args
 
 from msgspec import structs
@@ -9,9 +10,9 @@ from gencode.budgets.limits import NO_BUDGET
 from gencode.core.budget import Budget
 from gencode.core.errors import UserMistake
 from gencode.core.events import Event
-from gencode.core.outcome import Outcome
+from gencode.core.outcome import Outcome, output_file
 from gencode.core.spec import Isolation, TaskRequest
-from gencode.core.status import EndReason, StopCause, stop_cause
+from gencode.core.status import EndReason, Status, StopCause, stop_cause
 from gencode.core.task import Task
 from gencode.journal.event_bus import EventBus
 from gencode.journal.store import JournalReader
@@ -22,7 +23,7 @@ from gencode.tasks.argument_checks import (
     checked_event_number,
     checked_text,
 )
-from gencode.tasks.control import StopAction, StopResult, TaskControl
+from gencode.tasks.control import MessageState, StopAction, StopResult, TaskControl
 from gencode.tasks.records import TaskRecords
 from gencode.tasks.running_task import RunningTask
 
@@ -32,16 +33,17 @@ _ISOLATIONS = get_args(Isolation)
 NOT_HEARD = StopCause(EndReason.CALLER_GONE, "its caller stopped listening")
 TaskAction = StopAction | Literal["steer"]
 _VERBS = (*get_args(StopAction), "steer")
-STOPPED = stop_cause("it was stopped")
-INTERRUPTED = StopCause(EndReason.INTERRUPTED, "it was interrupted")
+STOPPED = stop_cause("a program stopped it")
+INTERRUPTED = StopCause(EndReason.INTERRUPTED, "a program interrupted it")
 
 
 class TaskOptions(TypedDict, total=False):
-    """What a program may say about a task beside its prompt."""
+    """The options of a task that a program may set."""
 
     description: str
     model: str
     max_turns: int | None
+    max_tokens: int | None
     isolation: Isolation
     output_schema: dict[str, Any] | None
     budget: Budget | Amounts
@@ -49,7 +51,7 @@ class TaskOptions(TypedDict, total=False):
 
 
 def task_request(agent: str, prompt: str, options: TaskOptions, *, background: bool) -> TaskRequest:
-    """The request for a task with these options; UserMistake names an unknown one."""
+    """The request for a task with these options; UserMistake for an unknown option."""
     if unknown := options.keys() - TaskOptions.__annotations__:
         known = ", ".join(TaskOptions.__annotations__)
         raise UserMistake(f"A task has no option {', '.join(sorted(unknown))}; its options are: {known}.")
@@ -69,7 +71,7 @@ def task_request(agent: str, prompt: str, options: TaskOptions, *, background: b
 
 
 class ConversationTurn:
-    """One turn of the main conversation: an async iterator over its events and those of its agents.
+    """One turn of the main conversation: an async iterator over its events and those of its subagents.
 
     Leaving the iteration early stops the turn.
     """
@@ -86,7 +88,7 @@ class ConversationTurn:
         self._job: RunningTask | None = None
 
     async def start(self) -> RunningTask:
-        """Begin, if it has not begun, and give the live task."""
+        """Start the turn, unless it has been started, and return the running task."""
         if self._job is None:
             self._job = await self._begin()
         return self._job
@@ -109,10 +111,14 @@ class ConversationTurn:
                 self._job.stop.stop(NOT_HEARD)
 
 
-class StruckTask(Outcome, frozen=True, rename="camel"):
-    """A task after it was interrupted or stopped, and all tasks that were affected, itself first."""
+class ActionResult(Outcome, frozen=True, rename="camel"):
+    """A task after it was interrupted or stopped, and all affected tasks, itself first.
 
-    hit: tuple[Outcome, ...] = ()
+    `message` says what became of the message sent with an interrupt.
+    """
+
+    affected: tuple[Outcome, ...] = ()
+    message: MessageState = MessageState.NONE
 
 
 class TaskActions:
@@ -128,39 +134,40 @@ class TaskActions:
         self._reach = reach
         self._say = say
 
-    async def hits(self, task: str, verb: TaskAction) -> list[Outcome]:
+    async def affected(self, task: str, verb: TaskAction) -> list[Outcome]:
         """The tasks that an action would affect at this moment, the task itself first."""
         if verb not in _VERBS:
             raise UserMistake(f"There is no action {verb!r}; the actions are: {', '.join(_VERBS)}.")
         found = await self._records.find(task)
-        hit = [found] if verb == "steer" else await self._reach.hits(found.id, verb)
-        return await self._records.outcomes(hit)
+        affected = [found] if verb == "steer" else await self._reach.affected(found.id, verb)
+        return await self._records.outcomes(affected)
 
     async def steer(self, task: str, message: str) -> tuple[Outcome, bool]:
-        """Say something to a task; its outcome, and whether that woke it."""
+        """Send a message to a task; its outcome, and whether that resumed it."""
         now, woken = await self._say(task, checked_text(MESSAGE, message))
         return await self._records.outcome_of(now), woken
 
-    async def interrupt(self, task: str, message: str = "", *, why: StopCause = INTERRUPTED) -> StruckTask:
-        """Interrupt what a task does at this moment, and what it waits for."""
+    async def interrupt(self, task: str, message: str = "", *, why: StopCause = INTERRUPTED) -> ActionResult:
+        """Interrupt the current step of a task, and what it waits for."""
         said = checked_text(MESSAGE, message)
         found = await self._records.find(task)
         return await self.action_result(await self._reach.interrupt(found.id, why, said))
 
     async def stop(
         self, task: str, *, keep: bool = False, tree: bool = False, why: StopCause = STOPPED
-    ) -> StruckTask:
-        """Stop a task and what it waits for: after a last report (`keep`), or all below it (`tree`)."""
+    ) -> ActionResult:
+        """Stop a task and what it waits for; `keep`: after a last report, `tree`: with all subagents."""
         keep, tree = checked_bool("keep", keep), checked_bool("tree", tree)
         found = await self._records.find(task)
         return await self.action_result(await self._reach.stop(found.id, why, tree=tree, report=keep))
 
-    async def action_result(self, stops: StopResult) -> StruckTask:
+    async def action_result(self, stops: StopResult) -> ActionResult:
         """The result of an action in its public shape."""
         outcome = await self._records.get(stops.task)
-        below = [each for each in stops.hit if each.id != stops.task.id]
-        itself = (outcome,) if len(below) < len(stops.hit) else ()
-        return StruckTask(**structs.asdict(outcome), hit=(*itself, *await self._records.outcomes(below)))
+        below = [each for each in stops.affected if each.id != stops.task.id]
+        itself = (outcome,) if len(below) < len(stops.affected) else ()
+        affected = (*itself, *await self._records.outcomes(below))
+        return ActionResult(**structs.asdict(outcome), affected=affected, message=stops.message)
 
 
 class Handle:
@@ -173,9 +180,11 @@ class Handle:
         archive: JournalReader,
         outcome_of: Callable[[Task], Awaitable[Outcome]],
         verbs: TaskActions,
+        outputs: Path,
     ) -> None:
         self._live = live
         self._verbs = verbs
+        self._outputs = outputs
         self._bus = bus
         self._archive = archive
         self._outcome_of = outcome_of
@@ -185,8 +194,21 @@ class Handle:
         """The id of the task."""
         return self._live.id
 
+    @property
+    def status(self) -> Status:
+        """The status of the task at this moment."""
+        return self._live.task.status
+
+    @property
+    def output_file(self) -> Path:
+        """The file that has what the task says as it says it, and in the end its result."""
+        return output_file(self._outputs, self.id)
+
+    def __repr__(self) -> str:
+        return f"Handle(id={self.id!r}, agent={self._live.task.agent!r}, status={str(self.status)!r})"
+
     async def events(self, after: int = 0) -> AsyncGenerator[Event, None]:
-        """Everything that happens to the task, from the fact after this number until it has ended."""
+        """The events of the task after this number, until it has ended."""
         after = checked_event_number(after)
         listener = self._bus.listen()
         if self._live.work is not None:
@@ -205,21 +227,20 @@ class Handle:
             listener.close()
 
     async def result(self) -> Outcome:
-        """The outcome of the task, once it has ended; giving up waiting does not stop it."""
+        """The outcome of the task, once it has ended; cancelling the wait does not stop it."""
         return await self._outcome_of(await self._live.ended())
 
     async def send(self, message: str) -> None:
         """Send a message to the task, which reads it before its next reply."""
         await self._verbs.steer(self.id, message)
 
-    async def interrupt(self, message: str = "") -> StruckTask:
-        """Interrupt what the task does at this moment; it continues from there."""
+    async def interrupt(self, message: str = "") -> ActionResult:
+        """Interrupt the current step of the task; it continues from there."""
         return await self._verbs.interrupt(self.id, message)
 
-    async def stop(self, *, keep: bool = False, tree: bool = False) -> StruckTask:
+    async def stop(self, *, keep: bool = False, tree: bool = False) -> ActionResult:
         """Stop the task and keep its text so far. The result names all affected tasks.
 
-        With `keep` it first says in one turn what it has found; `tree` also stops what it sent to the
-        background.
+        With `keep` it reports in one last turn; `tree` also stops its background tasks.
         """
         return await self._verbs.stop(self.id, keep=keep, tree=tree)

@@ -1,7 +1,7 @@
 """Replays and compares earlier tasks from their events; no model is called and nothing is written.
 
-A comparison uses whole texts, arguments and results; only what is shown is cut. What differs in any two runs
-is left out: ids and times of their tasks, how long they took, what a model thought.
+A comparison uses whole texts, arguments and results; only what is shown is cut. Differences between any two
+runs are ignored: ids and times of tasks, durations, the reasoning of models.
 """
 
 import hashlib
@@ -12,30 +12,29 @@ from difflib import SequenceMatcher
 from itertools import zip_longest
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from gencode.core.events import Event
 from gencode.core.messages import AssistantMessage, Image, Message, ToolMessage, UserMessage
 from gencode.core.outcome import Outcome
+from gencode.core.structs import replace
 from gencode.core.task import Task, replay, whole_transcript
 from gencode.journal.store import Store
-from gencode.tasks.argument_checks import TASK, checked_text
 from gencode.tasks.queries import readable_events
 from gencode.tasks.records import ChildrenOf, TaskRecords
 
 LONGEST = 200
 BEFORE = 60
-"""So much of what two long texts have in common is shown before the place where they differ."""
+"""How much of the common beginning of two long texts is shown before the place where they differ."""
 _TASK_OR_TIME = re.compile(r"(?<![0-9a-zA-Z])(?:[0-9a-f]{8}(?![0-9a-zA-Z])|\d{4}-\d\d-\d\dT[\d:]{8}\.\d{6}Z)")
 _KEPT = re.compile(r"(?<![0-9a-zA-Z])(shell|bash|result)_[0-9a-f]{8}(?![0-9a-zA-Z])")
-"""The id of a command in the background, and the files in which long outputs and results are kept."""
-_TOOK = re.compile(r"^Duration: \d+s$", re.MULTILINE)
+"""The ids of background commands, and the files of long outputs and results."""
 
 
 class ReplayedTasks(Struct, frozen=True):
-    """Tasks played again: their facts in the order in which they happened.
+    """Replayed tasks: their events in order of time.
 
-    `different` are the tasks whose facts do not tell the stored state, `problems` why some cannot be read.
+    `different` are the tasks whose events do not lead to the stored state, `problems` why some cannot be
+    read.
     """
 
     events: tuple[Event, ...]
@@ -44,30 +43,25 @@ class ReplayedTasks(Struct, frozen=True):
 
     @property
     def same(self) -> bool:
-        """Whether the journal yields exactly the stored state."""
+        """Whether the events lead exactly to the stored state."""
         return not self.different
 
 
 class Replay(ReplayedTasks, frozen=True, kw_only=True):
-    """A task and everything below it, played again from the journal."""
+    """A task with all its subagents, replayed from the journal."""
 
     task: Outcome
 
 
 class TaskHistory:
-    """Reads what was; nothing is asked of a model, and nothing is written."""
+    """Reads earlier tasks; no model is called, and nothing is written."""
 
     def __init__(self, records: TaskRecords, store: Store) -> None:
         self._records = records
         self._store = store
 
-    async def journal(self, task: str) -> tuple[list[Event], str]:
-        """The facts of a task as far as they can be read, and what is wrong with the next one."""
-        events, problem = await readable_events(self._store, checked_text(TASK, task))
-        return events, str(problem or "")
-
     async def replay(self, task: str) -> Replay:
-        """Replay a task and its descendants, and check that the journal yields the stored state."""
+        """Replay a task and its descendants, and check that the events lead to the stored state."""
         root = await self._records.find(task)
         below = await self._records.below([root])
         played = await self.played([root, *(child for children in below.values() for child in children)])
@@ -75,28 +69,26 @@ class TaskHistory:
         return Replay(played.events, played.different, played.problems, task=outcome)
 
     async def difference(self, task: str, other: str) -> "Comparison":
-        """Compare two tasks: where their transcripts, results and subagents differ."""
-        from gencode.tasks.history import compare
-
+        """Compare two tasks: their transcripts, results and subagents."""
         one, beside = await self._records.find(task), await self._records.find(other)
         return await compare(self._records, self._store, one, beside)
 
     async def played(self, tasks: Sequence[Task]) -> ReplayedTasks:
-        """The facts of these tasks, and whether they tell the stored state."""
+        """The events of these tasks, and whether they lead to the stored state."""
         events: list[Event] = []
         different: list[str] = []
         problems: list[str] = []
         for each in {task.id: task for task in tasks}:
-            facts, problem = await self.journal(each)
+            facts, problem = await readable_events(self._store, each)
             events += facts
-            problems += [problem] if problem else []
+            problems += [str(problem)] if problem else []
             if problem or replay(facts) != await self._store.task(each):
                 different.append(each)
         return ReplayedTasks(tuple(sorted(events, key=_when)), tuple(different), tuple(problems))
 
 
 class Difference(Struct, frozen=True, rename="camel"):
-    """One stretch of steps that only one of two runs has, or that they have in different words."""
+    """A stretch of steps that only one of two runs has, or that differ."""
 
     step: int
     one: tuple[str, ...] = ()
@@ -104,7 +96,7 @@ class Difference(Struct, frozen=True, rename="camel"):
 
 
 class Pair(Struct, frozen=True, rename="camel"):
-    """Two tasks below the runs, at the same place in the order of sending; None where one run has none."""
+    """Two subagents with the same place in the order of starting; None if one run has none."""
 
     one: str | None
     other: str | None
@@ -120,12 +112,12 @@ class Comparison(Struct, frozen=True, rename="camel"):
     same_steps: int
     differences: tuple[Difference, ...]
     facts: tuple[tuple[str, str, str], ...]
-    """What differs in how they ended: the name, and the value in each."""
+    """Differences in how they ended: the name, and both values."""
     below: tuple[Pair, ...] = ()
 
     @property
     def same(self) -> bool:
-        """Whether nothing differs, neither here nor in their subagents."""
+        """Whether nothing differs, neither in the runs nor in their subagents."""
         return not self.differences and not self.facts and all(pair.same for pair in self.below)
 
 
@@ -178,12 +170,12 @@ class _Step(Struct, frozen=True):
 
 
 class _Run:
-    """A task and everything below it, with names for what is called differently in every run."""
+    """A task with all its subagents, and neutral names for what has another name in every run."""
 
     def __init__(self, root: Task, family: ChildrenOf) -> None:
         self.root = root
         self.below: dict[str, list[Task]] = {}
-        """The tasks that each one sent, in the order in which it did."""
+        """The subagents of each task, in the order of starting."""
         self._names = {root.parent: "[sender]"} if root.parent else {}
         self._kept: dict[str, str] = {}
         tasks = [root]
@@ -196,7 +188,7 @@ class _Run:
             tasks += reversed(self.below[task.id])
 
     def anyones(self, text: str) -> str:
-        """A text with names that are the same in another run that went the same way."""
+        """A text with neutral names, which are the same in another run with the same course."""
         text = _TASK_OR_TIME.sub(lambda found: self._names.get(found[0], found[0]), text)
         return _KEPT.sub(lambda found: self._place_of(found[0], found[1]), text)
 
@@ -224,7 +216,7 @@ def _in_order(task: Task, family: ChildrenOf) -> list[Task]:
 
 
 def _pairs(one: Sequence[Task], other: Sequence[Task]) -> list[tuple[Task | None, Task | None]]:
-    """The tasks of two runs beside each other, the first one last."""
+    """The tasks of two runs in pairs, the first one last."""
     return [*zip_longest(one, other)][::-1]
 
 
@@ -262,13 +254,13 @@ def _shown(one: Sequence[_Step], other: Sequence[_Step]) -> tuple[tuple[str, ...
 
 
 def _apart(one: str, other: str) -> tuple[str, str]:
-    """Two texts that differ, shortened so that one sees where."""
+    """Two different texts, shortened so that the difference is visible."""
     place = _parted(one, other)
     return _short(one, place), _short(other, place)
 
 
 def _parted(one: str, other: str) -> int:
-    """How many characters two texts begin with in common."""
+    """How many characters at the beginning two texts have in common."""
     pairs = enumerate(zip(one, other, strict=False))
     return next((place for place, (left, right) in pairs if left != right), min(len(one), len(other)))
 
@@ -294,7 +286,9 @@ def _steps(messages: Sequence[Message]) -> Iterator[tuple[str, str]]:
                 )
             case ToolMessage():
                 for result in message.results:
-                    text = _TOOK.sub("Duration:", result.text) if result.name == "TaskOutput" else result.text
+                    # The result of a task is compared with that task, and its duration never is.
+                    ended = result.name == "TaskOutput" and result.trace.ends
+                    text = " ".join(result.trace.delivered) if ended else result.text
                     failed = " an error" if result.error else ""
                     yield f"{result.name} gave{failed}", text + _pictures(result.images)
 

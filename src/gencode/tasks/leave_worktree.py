@@ -1,7 +1,7 @@
-"""When agents of a worktree end: the last one commits what is there and reports the changes.
+"""What an ending agent leaves in a worktree: the last one commits, and results offer to merge the changes.
 
-The worktree of an agent is also that of its subagents, which may go on when it has ended: it was stopped, or
-its limit was reached. Who is there is read from the journal, so that it holds in every process.
+The worktree of an agent is also that of its subagents, which may still run when it has ended: it was stopped,
+or its limit was reached. The journal says which tasks use a worktree, for every process.
 """
 
 import asyncio
@@ -9,22 +9,37 @@ import logging
 from collections.abc import AsyncGenerator, Coroutine, Iterable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from gencode.agent.run_setup import LoopResult
-from gencode.core.changes import MOST_TASKS, Changes, NamedTask, WorktreeChanges, WorktreeInUse
+from gencode.core.changes import (
+    MOST_TASKS,
+    Changes,
+    NamedTask,
+    WorktreeChanges,
+    WorktreeInUse,
+    is_in_use,
+    offers,
+    with_changes,
+    withdrawn,
+    without_use,
+)
 from gencode.core.errors import GenCodeError
 from gencode.core.events import ChangesMoved
 from gencode.core.status import Status
+from gencode.core.structs import replace
 from gencode.core.task import Task
 from gencode.journal.owner import new_owner
 from gencode.journal.store import Store, TaskQuery
-from gencode.tasks.liveness import is_abandoned
+from gencode.tasks.liveness import is_abandoned, lease_task
+from gencode.tasks.queries import tasks_above
 from gencode.tasks.running_task import GRACE_SECONDS, LocalTask, RunningTask
 from gencode.tasks.task_folders import FolderSummary, TaskFolder
+
+if TYPE_CHECKING:
+    from gencode.workspaces.worktrees.leftovers import LeftoverWorktree
 
 log = logging.getLogger(__name__)
 
@@ -32,7 +47,7 @@ T = TypeVar("T")
 
 
 class _Left(Struct):
-    """What is in the worktrees that an agent has left; for the tasks they were made for also by itself."""
+    """The changes in the worktrees that an agent has left, also separately for the tasks that own them."""
 
     changes: list[Changes] = []
     warnings: list[str] = []
@@ -43,7 +58,7 @@ class _Left(Struct):
 async def leaving(
     store: Store, lives: Iterable[RunningTask], job: LocalTask, ending: LoopResult
 ) -> AsyncGenerator[LoopResult]:
-    """How a job ended, with what it changed in a worktree; until that is written, nobody else ends there."""
+    """The result of a task with its changes in a worktree; until it is written, no other task ends there."""
     own = job.workplace
     if own is None and not _in_worktree(job):
         yield ending
@@ -61,7 +76,7 @@ async def leaving(
 
 
 async def _to_its_end(work: Coroutine[Any, Any, T]) -> T:
-    """Finish some work even when cancelled meanwhile: an interrupted agent has changed something as well."""
+    """Finish some work even if it is cancelled: an interrupted agent may have changed files as well."""
     doing = asyncio.ensure_future(work)
     while not doing.done():
         with suppress(asyncio.CancelledError):
@@ -86,7 +101,7 @@ async def _left(store: Store, lives: Iterable[RunningTask], job: LocalTask, door
 async def _left_one(
     store: Store, job: LocalTask, host: Task, path: Path, left: _Left, doors: AsyncExitStack
 ) -> bool:
-    """Leave one worktree; whether nobody else is in it, so that those around it are to be left as well."""
+    """Leave one worktree; whether no other task uses it, so that the enclosing ones are left as well."""
     from gencode.workspaces.worktrees.worktree import worktree_lock
 
     tree = await doors.enter_async_context(worktree_lock(path))
@@ -119,27 +134,32 @@ async def in_use(store: Store, but: str = "") -> list[tuple[Task, list[Path]]]:
     known = {each.id: each for each in open_ones}
     found: list[tuple[Task, list[Path]]] = []
     for each in open_ones:
-        above = await _line(store, each, known) if each.id in held else []
-        if places := [Path(one.created.worktree or one.cwd) for one in above if one.cwd]:
+        if each.id not in held:
+            continue
+        line = [each]
+        async for above in tasks_above(store, each, known):
+            line.append(above)
+            known[above.id] = above
+        if places := [Path(one.created.worktree or one.cwd) for one in line if one.cwd]:
             found.append((each, places))
     return found
 
 
 def is_used(path: Path, places: Iterable[Path]) -> bool:
-    """Whether one of some folders lies in a worktree."""
+    """Whether one of some folders is in a worktree."""
     return any(each.is_relative_to(path) for each in places)
 
 
 def _in_worktree(job: LocalTask) -> bool:
-    """Whether a job works in a worktree that was made for another."""
+    """Whether a task works in a worktree that was made for another."""
     from gencode.workspaces.worktrees.worktree import enclosing_worktree
 
     return enclosing_worktree(job.setup.workspace.cwd) is not None
 
 
 async def _hosts(store: Store, job: LocalTask) -> list[tuple[Task, Path]]:
-    """The worktrees that a job works in, each with the task it was made for: the innermost first."""
-    line = await _line(store, job.task, {})
+    """The worktrees that a task works in, each with the task it was made for: the innermost first."""
+    line = [job.task, *[each async for each in tasks_above(store, job.task)]]
     found = [
         (each, Path(each.created.worktree)) for each in line if each.created.worktree and not each.imported
     ]
@@ -148,22 +168,8 @@ async def _hosts(store: Store, job: LocalTask) -> list[tuple[Task, Path]]:
     return found
 
 
-async def _line(store: Store, task: Task, known: dict[str, Task]) -> list[Task]:
-    """A task and those above it; what was imported may go round in circles."""
-    line = {task.id: task}
-    above = task.parent
-    while above and above not in line:
-        if above not in known and (found := await store.task(above)):
-            known[above] = found
-        if above not in known:
-            break
-        line[above] = known[above]
-        above = known[above].parent
-    return list(line.values())
-
-
 async def _below_ended(lives: Iterable[RunningTask], job: LocalTask) -> None:
-    """Let those end first that were stopped with a job, so that it can tell what they changed."""
+    """Wait for subagents that were stopped with a task, so that their changes are included."""
     here = {live.id: live for live in lives}
     stopped = [live for live in here.values() if live.stop.stopped and _is_below(live, job.id, here)]
     if working := [live.work for live in stopped if live.work is not None]:
@@ -184,9 +190,9 @@ def _is_below(live: RunningTask, above: str, here: dict[str, RunningTask]) -> bo
 
 
 async def _noted(store: Store, host: str, changes: WorktreeChanges) -> None:
-    """Write down what became of the worktree of a task that had ended before the last one there."""
+    """Record the changes in the worktree of a task that had ended before the last one there."""
     try:
-        lease = await store.take(host, new_owner())
+        lease = await lease_task(store, host, new_owner())
         if not lease.state.status.ended:
             await store.release(lease)
             return
@@ -196,10 +202,58 @@ async def _noted(store: Store, host: str, changes: WorktreeChanges) -> None:
 
 
 def named_tasks(tasks: Sequence[Task]) -> tuple[NamedTask, ...]:
-    """Tasks as sentences name them."""
+    """Tasks as messages name them."""
     return tuple(NamedTask(each.id, each.agent) for each in tasks)
 
 
 def _add(left: _Left, found: FolderSummary) -> None:
     left.changes += [found.changes] if found.changes is not None else []
     left.warnings += found.notes
+
+
+async def current_result(task: Task, store: Store | None = None) -> str:
+    """The result of a task, without the offer of changes that were merged since.
+
+    With a `store`, it also says whether its subagents are still running there.
+    """
+    from gencode.workspaces.worktrees.leftovers import inspect_worktree
+    from gencode.workspaces.worktrees.worktree import read_record
+
+    tree = read_record(Path(task.created.worktree))
+    if tree is None or not task.status.ended:
+        return task.result
+    offered = any(offers(each, tree.branch) for each in task.report.changes)
+    in_use = any(map(is_in_use, task.report.changes))
+    if in_use and (store is None or await at_work(store, tree.path, task.id)):
+        return task.result
+    left = await inspect_worktree(tree.path)
+    untold = in_use or task.status is Status.INTERRUPTED
+    cut = left is not None and untold and (left.changed or left.dirty)
+    if not cut and not in_use and (not offered or (left is not None and not (left.merged or left.settled))):
+        return task.result
+    kept = with_changes(
+        task.report.text, [withdrawn(each, tree.branch) for each in without_use(task.report.changes)]
+    )
+    if left is not None and cut:
+        return f"{kept.rstrip()}\n\n{_found(left)}".lstrip()
+    where = f"Its worktree and its branch {tree.branch} were removed"
+    if left is not None:
+        where = f"All its changes are in {tree.repository} now{_but(left)}"
+    return f"{kept.rstrip()}\n\n[{where}.]".lstrip()
+
+
+def _but(left: "LeftoverWorktree") -> str:
+    return f", but {left.unmergeable}" if left.unmergeable else ""
+
+
+def _found(left: "LeftoverWorktree") -> str:
+    """The changes in the worktree of an agent that was interrupted before they could be summarized."""
+    files = "1 file" if left.changed == 1 else f"{'?' if left.changed is None else left.changed} files"
+    where = f"on the branch {left.branch}, in {left.path}"
+    if left.merged or left.settled:
+        return f"[What it changed, {files}, is {where}, and all of it is in {left.repository}{_but(left)}.]"
+    open_too = ", partly uncommitted" if left.dirty else ""
+    said = (
+        f"[It was interrupted. What it had changed, {files}, is {where}{open_too}, and not in your checkout.]"
+    )
+    return f"{said}\nTo take it over: {left.merge_command}"

@@ -1,9 +1,9 @@
-"""Liveness: which processes still work on their tasks, by their leases and by their last signs of life.
+"""Liveness: which processes still work on their tasks, by their leases and their last signs of life.
 
-A process renews the leases of its tasks. One of this machine that is dead loses them at once, one of another
-machine when they expire. One that lives and renews nothing hangs or is suspended: it keeps its tasks until
-somebody stops them, or until it has been silent for too long and runs nothing but one task. What is found
-dead or hanging is closed in `crash_recovery`.
+A process renews the leases of its tasks. A dead process of this machine loses them at once, one of another
+machine when they expire. A running process that renews nothing hangs or is suspended: it keeps its tasks
+until somebody stops them, or until it has been silent for too long and runs only one task. Dead and hung
+processes are closed in `crash_recovery`.
 """
 
 import asyncio
@@ -31,11 +31,11 @@ log = logging.getLogger(__name__)
 BUSY = "Task {task} is running in another process; wait for it, or stop it first."
 
 Tell = Callable[[Event], Awaitable[None]]
-"""Hears something that is not written down."""
+"""Publishes an event that is not written."""
 
 
 class LivenessTimeouts(Struct, frozen=True):
-    """After how many seconds what is concluded about a task or its process."""
+    """After how many seconds a task or its process counts as stalled, or is timed out."""
 
     stalled: float = 120.0
     """Without a sign of life, until a task is shown as stalled."""
@@ -43,29 +43,28 @@ class LivenessTimeouts(Struct, frozen=True):
     """Without a sign of life, until it is timed out."""
     lease: float = LEASE_SECONDS
     longest_gap: float = 5.0
-    """Of a longer time between two looks nobody knows what happened: the one that looks, or the machine, may
-    have been suspended. No more than this is counted of it."""
+    """The most seconds counted between two looks: in a longer gap the machine may have been suspended."""
     late: float = 15.0
-    """So long a process may take to end a task whose time is up, and to write that down."""
+    """How long a process may take to end a task whose time is up, and to write that."""
 
 
 def is_abandoned(held: Ownership) -> bool:
-    """Whether nobody can be working on a task that is leased."""
+    """Whether no process can be working on a leased task."""
     verdict = owner_state(held.owner)
     return verdict == "dead" or (verdict == "unknown" and held.over)
 
 
 async def ownership_of(store: Store, task: str) -> Ownership | None:
-    """Who leases a task; None where nobody does."""
+    """The lease of a task; None without one."""
     return next((each for each in await store.owned() if each.task == task), None)
 
 
 async def lease_task(
     store: Store, task: str, owner: str, instead_of: str | None = None, session: str | None = None
 ) -> Lease:
-    """Lease a task that exists; UserMistake while somebody else's lease runs, or may run on.
+    """Lease a task; UserMistake while another owner's lease is valid, or may be renewed.
 
-    A process of this machine that is only suspended renews nothing, and keeps what it has while it lives.
+    A suspended process of this machine renews nothing, and keeps its leases as long as it exists.
     """
     held = await ownership_of(store, task)
     if held is not None and held.owner != owner and owner_state(held.owner) == "alive":
@@ -74,35 +73,35 @@ async def lease_task(
 
 
 async def silent_tasks(store: Store, stalled: float) -> dict[str, Ownership]:
-    """Who has the tasks whose process gave no sign of life for so many seconds; who reads this gives one."""
+    """The leases whose process has been silent for so many seconds; the reading process is not."""
     silent = [held for held in await store.owned() if held.owner and held.over and held.silent >= stalled]
     here = {owner for owner in {held.owner for held in silent} if process_of(owner) == os.getpid()}
     return {held.task: held for held in silent if held.owner not in here}
 
 
 def not_ended_in_time(seconds: float) -> StopCause:
-    """Why a task ends whose time is up and whose process did not end it."""
+    """The cause for a task whose time is up and whose process did not end it."""
     why = f"it took longer than {seconds:.4g} s, and its process did not end it; it was killed"
     return StopCause(EndReason.TIME_LIMIT, why)
 
 
 def silent_process(seconds: float) -> StopCause:
-    """Why a task ends whose process gave no sign of life for so long."""
+    """The cause for a task whose process has been silent for so long."""
     return StopCause(EndReason.SILENT, f"its process gave no sign of life for {seconds:.0f} s; it was killed")
 
 
 class LeaseRenewal:
-    """Renews the leases of a process, and says in time when that is not possible.
+    """Renews the leases of a process, and gives notice before they are lost.
 
-    Another process may take a task over when its lease has run out, and not before. So `lost` is called well
-    before that, counted from the last renewal that surely reached the store: everything that could still
-    touch the outside world has to stop then.
+    Another process may take a task over when its lease has expired, and not before. So `lost` is called well
+    before that, counted from the last renewal that certainly reached the store: everything with an outside
+    effect has to stop then.
     """
 
     RENEWALS = 5
-    """So often in each lease time."""
+    """How many renewals there are in each lease time."""
     ENOUGH = 0.8
-    """After this part of the lease time without a renewal, the leases are taken to be lost."""
+    """After this part of the lease time without a renewal the leases count as lost."""
 
     def __init__(
         self,
@@ -119,7 +118,7 @@ class LeaseRenewal:
 
     @property
     def age(self) -> float:
-        """For how many seconds nothing was renewed."""
+        """The seconds since the last renewal."""
         return asyncio.get_running_loop().time() - self._last
 
     @property
@@ -129,11 +128,11 @@ class LeaseRenewal:
 
     @property
     def settled(self) -> bool:
-        """Whether the leases of others can be judged: all had time to renew since the store was lost."""
+        """Whether others' leases can be judged: all had time to renew since the store was unavailable."""
         return self.well and asyncio.get_running_loop().time() - self._back >= self._seconds
 
     async def run(self) -> None:
-        """Renew until cancelled; a store that cannot be reached is tried again."""
+        """Renew until cancelled; retried while the store is unavailable."""
         loop = asyncio.get_running_loop()
         self._renewed(loop.time())
         try:
@@ -151,7 +150,7 @@ class LeaseRenewal:
                 self._alarm.cancel()
 
     def _renewed(self, begun: float) -> None:
-        """The leases begin anew; a renewal that took long counts from its beginning."""
+        """Record a renewal, from the time when it began."""
         if self._last and begun - self._last >= self._seconds * self.ENOUGH:
             self._back = begun
         self._last = begun
@@ -166,14 +165,14 @@ class Liveness(Protocol):
     """Whether a task that somebody here waits for gives signs of life."""
 
     async def look(self) -> StopCause | None:
-        """Look once more; why the task is to be ended, if it was silent for too long."""
+        """Look once; why the task has to be ended, if it was silent for too long."""
         ...
 
 
 class TaskLiveness:
-    """Signs of life of a task that runs in this process.
+    """Signs of life of a task in this process.
 
-    Who waits for an agent, an answer or its turn is not silent.
+    A task that waits for a subagent, an answer or a slot does not count as silent.
     """
 
     def __init__(self, record: Recorder, timing: LivenessTimeouts) -> None:
@@ -181,11 +180,11 @@ class TaskLiveness:
         self._timing = timing
 
     async def look(self) -> StopCause | None:
-        """Write down that the task is stalled; why it is to be ended, if it was silent for too long."""
+        """Write that the task is stalled; why it has to be ended, if it was silent for too long."""
         record, timing = self._record, self._timing
         silent, task = record.silent, record.task
         if silent >= timing.silent:
-            why = f"it gave no sign of life for {silent:.0f} s; silence_seconds allows no more"
+            why = f"it gave no sign of life for {silent:.0f} s; the limit is silence_seconds"
             return StopCause(EndReason.SILENT, why)
         if silent >= timing.stalled and not task.run.stalled and not task.status.ended:
             await record.commit(TaskStalled(round(silent, 1)), quiet=True)
@@ -193,7 +192,7 @@ class TaskLiveness:
 
 
 class SilenceCounter:
-    """For how long tasks were silent while this process looked, whatever the clocks of machines say."""
+    """Measures how long tasks were silent while this process looked, whatever the clocks of machines say."""
 
     def __init__(self, longest_gap: float, clock: Callable[[], float]) -> None:
         self._longest_gap = longest_gap
@@ -202,9 +201,9 @@ class SilenceCounter:
         self._silent: dict[tuple[str, str], float] = {}
 
     def look(self, silent: Collection[tuple[str, str]]) -> float:
-        """These tasks, each with its owner, are silent now; the seconds that are counted for this look.
+        """Record which tasks, with their owners, are silent now; the seconds counted for this look.
 
-        A silence begins with the first look at which it is seen, and ends with one at which it is not.
+        A silence begins with the first look that sees it, and ends with the first that does not.
         """
         now = self._clock()
         passed, self._last = min(now - self._last, self._longest_gap), now
@@ -218,15 +217,15 @@ class SilenceCounter:
         return held in self._silent
 
     def owned_by(self, owner: str) -> list[str]:
-        """The tasks of an owner that are silent."""
+        """The silent tasks of an owner."""
         return [task for task, whose in self._silent if whose == owner]
 
 
 class ProcessLiveness:
     """Signs of life of a process that was started for one task: it renews its lease, and ends in time.
 
-    The process itself notes when its task is silent, and ends it when its time is up. Only one that hangs, or
-    is suspended, does neither.
+    The process itself notices when its task is silent, and ends it when its time is up. Only a hung or
+    suspended process does neither.
     """
 
     def __init__(
@@ -239,7 +238,7 @@ class ProcessLiveness:
         tell: Callable[[PassingFact], None],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`seconds`: so long its task may take."""
+        """`seconds`: the most that its task may take."""
         self._store = store
         self._task = task
         self._timing = timing
@@ -250,7 +249,7 @@ class ProcessLiveness:
         self._told = False
 
     async def look(self) -> StopCause | None:
-        """Tell that the task is stalled; why it is to be ended, if its process hangs."""
+        """Publish that the task is stalled; why it has to be ended, if its process hangs."""
         missed = await self._missed()
         self._ran += self._silence.look(missed)
         if self._seconds is not None and self._ran >= self._seconds + self._timing.late:
@@ -264,7 +263,7 @@ class ProcessLiveness:
         return None
 
     async def _missed(self) -> list[tuple[str, str]]:
-        """The lease of the task where it has run out; one that nobody has any more is no silence."""
+        """The lease of the task if it has expired; a released one is no silence."""
         try:
             held = await ownership_of(self._store, self._task)
         except GenCodeError as trouble:
@@ -274,18 +273,18 @@ class ProcessLiveness:
 
 
 class HungProcess(Struct, frozen=True):
-    """A process that runs one task and hangs, and why each task that it has is to be ended."""
+    """A hung process that runs one task, and why each of its tasks has to be ended."""
 
     owner: str
     tasks: dict[str, StopCause]
 
 
 class FolderLiveness:
-    """Finds processes of other programs that run one task of a folder, and hang.
+    """Finds hung processes of other programs that run one task of a folder.
 
-    A process that hangs or is suspended notes nothing itself. Whoever sent a task and waits for it has its
-    `ProcessLiveness`; of one that nobody waits for, this is all that is ever noticed. Only processes that run
-    one task are found; any other, such as a conversation, a person may have suspended.
+    A process that hangs or is suspended notices nothing itself. A parent that waits for its task uses
+    `ProcessLiveness`; for a task that nobody waits for only this class notices it. Only processes that run
+    one task are found; any other, such as a conversation, may have been suspended by a person.
     """
 
     def __init__(
@@ -296,7 +295,7 @@ class FolderLiveness:
         tell: Tell | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`timing` counts for tasks below the folder `root`; `tell` hears of all that become stalled."""
+        """`timing` applies to tasks below the folder `root`; `tell` publishes which become stalled."""
         self._store = store
         self._root = root
         self._timing = timing
@@ -306,11 +305,11 @@ class FolderLiveness:
 
     @property
     def seconds(self) -> float:
-        """How often to look."""
+        """The interval between looks."""
         return min(self._timing.longest_gap, self._timing.silent / 4)
 
     async def look(self) -> list[HungProcess]:
-        """Look once more; the processes that hang, once the time of one of their tasks is up."""
+        """Look once; the hung processes with a task whose time is up."""
         held = (await silent_tasks(self._store, 0.0)).values()
         await self._tell_of([each for each in held if each.silent >= self._timing.stalled])
         alone = {owner for owner in {each.owner for each in held} if process_engine.runs_one_task(owner)}
@@ -319,7 +318,7 @@ class FolderLiveness:
         return [each for each in found if each.tasks]
 
     async def _tell_of(self, stalled: Sequence[Ownership]) -> None:
-        """Report tasks that are stalled, once for each time."""
+        """Report stalled tasks, once for each stall."""
         new = [each for each in stalled if each.task not in self._told] if self._tell else []
         self._told = {each.task for each in stalled}
         for each in new:
@@ -328,7 +327,7 @@ class FolderLiveness:
                 await self._tell(Event(each.task, None, stamp(), TaskStalled(round(each.silent, 1))))
 
     async def _overdue(self, owner: str) -> dict[str, StopCause]:
-        """Why each task of a process that hangs is to be ended; nothing while each has time left."""
+        """Why each task of a hung process has to be ended; nothing while every task has time left."""
         tasks = [await self._store.task(task) for task in self._silence.owned_by(owner)]
         here = [each for each in tasks if each and not each.status.ended and self._is_here(each.cwd)]
         overdue = {each.id: why for each in here if (why := self._why(each, owner))}
@@ -336,9 +335,9 @@ class FolderLiveness:
         return {**rest, **overdue} if overdue else {}
 
     def _why(self, task: Task, owner: str) -> StopCause | None:
-        """Why the time of a task is up, if it is: who is silent for as long as it may take has used that up.
+        """Why the time of a task is up, if it is: the time of its silence counts.
 
-        What it sent beside itself does not end it.
+        Its background tasks do not end it.
         """
         silent, beside = self._silence[task.id, owner], (task.parent or "", owner) in self._silence
         if task.run.seconds is not None and silent >= task.run.seconds + self._timing.late and not beside:

@@ -1,9 +1,8 @@
 """Task plans: what is decided before a task runs, wherever it is requested and wherever it will run."""
 
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from gencode.agent.final_answer import Form
 from gencode.agent.models import Model, elsewhere
@@ -13,14 +12,13 @@ from gencode.core.budget import Budget, allowed, amount_of
 from gencode.core.errors import UserMistake
 from gencode.core.events import DurableFact, TaskCreated
 from gencode.core.messages import Image, SystemNotice, ToolCall, UserMessage
-from gencode.core.spec import AgentSpec, ForkPoint, TaskRequest, Workspace, same_name
+from gencode.core.spec import COLOURS, AgentSpec, ForkPoint, TaskRequest, Workspace, same_name
 from gencode.core.status import Status
+from gencode.core.structs import replace
 from gencode.core.task import Task
 from gencode.journal.dispatch import Handover
-from gencode.journal.store import Store
-from gencode.sessions.caller import Caller, chain_link
+from gencode.sessions.session import Caller, chain_link
 from gencode.tasks.deadline import (
-    FindTask,
     TimeLimit,
     TimeLimits,
     handed_limits,
@@ -30,25 +28,28 @@ from gencode.tasks.deadline import (
 )
 from gencode.tasks.fork import Fork, ForkPlace, check_fork_begun, fork_created, fork_facts, remembered_facts
 from gencode.tasks.queries import current_budget
-from gencode.tasks.resume import CallerFactory, busy_error
-from gencode.tasks.setup_builder import RunSetupBuilder, checked_agent_schema, spawned, with_agent_schema
-from gencode.tasks.task_folders import TaskFolder, TaskFolders, has_own_folder, in_worktree
+from gencode.tasks.resume import busy_error
+from gencode.tasks.setup_builder import checked_agent_schema, with_agent_schema
+from gencode.tasks.task_folders import TaskFolder, has_own_folder, in_worktree
+
+if TYPE_CHECKING:
+    from gencode.tasks.task_parts import TaskParts
 
 NOTHING_SAID = "The prompt is empty; say what the agent should do."
 NOTHING_ASKED = "The prompt is empty; say what you want to know or have done."
 
 
 class NewTaskPlan(Struct, frozen=True, eq=False):
-    """A task that begins.
+    """The plan of a new task.
 
-    `memory` are facts between its creation and its start: what a fork remembers. A `fork` that begins in
-    another process gets them there. With `reusable`, it may be answered with an earlier result, and later
-    ones with its own. `received` comes from a process that asked for it, and may have written it down.
+    `memory` are events between its creation and its start: the transcript of a fork. A `fork` that begins in
+    another process gets them there. `reusable`: an earlier result may be reused, and its own later.
+    `received` comes from a process that requested it, and may have written it already.
     """
 
     created: TaskCreated
     named: str = ""
-    """The id of the task, where that was given out before it begins."""
+    """The id of the task, if it was announced before the task begins."""
     memory: tuple[DurableFact, ...] = ()
     fork: ForkPoint | None = None
     reusable: bool = False
@@ -56,27 +57,27 @@ class NewTaskPlan(Struct, frozen=True, eq=False):
     worktree: bool = False
     """Whether it gets a git worktree, ..."""
     copies: Task | None = None
-    """... which begins with what this task has changed."""
+    """... which begins with the changes of this task."""
 
 
 class EarlierTask(Struct, frozen=True, eq=False):
-    """An earlier task that is resumed with a prompt; `takes_over`: in the place of a process that died."""
+    """An earlier task that is resumed with a prompt; `takes_over`: in place of a process that died."""
 
     task: Task
     prompt: str = ""
     notice: SystemNotice | None = None
-    """What the prompt is about, where GenCode itself says it."""
+    """What the prompt is about, if GenCode wrote it."""
     to_background: bool = False
     budget: Budget | None = None
     takes_over: bool = False
     schema: Form = None
-    """What its results have to fit from now on; None: what they had to before."""
+    """The schema for results from now on; None: unchanged."""
 
 
 class TaskPlan(Struct, frozen=True, eq=False, kw_only=True):
-    """One run of a task: its agent, at which place, within which limits, and how it begins.
+    """One run of a task: its agent, its place, its limits, and how it begins.
 
-    `place` is the agent as the caller of those it will start. `isolated`: it runs in a process of its own.
+    `place` is the agent as the caller of its subagents. `isolated`: it runs in its own process.
     """
 
     agent: AgentSpec
@@ -85,34 +86,40 @@ class TaskPlan(Struct, frozen=True, eq=False, kw_only=True):
     limits: RunLimits = RunLimits()
     time: TimeLimits = TimeLimits()
     images: tuple[Image, ...] = ()
+    runs: tuple[str, ...] = ()
+    """The shell commands of its prompt."""
     isolated: bool = False
     workplace: TaskFolder | None = None
-    """The worktree or the copy it works in, once there is one."""
+    """The worktree or the copy it works in, once that exists."""
 
     @property
     def detached(self) -> "DetachedPlan":
-        """The same for a process that outlives this one."""
+        """The same plan for a process that outlives this one."""
         self.place.stop.fall()
         return DetachedPlan(self.run, self.place.model, self.place.workspace, self.time.most)
 
     @property
     def task(self) -> Task | TaskCreated:
-        """What is known of the task before this run."""
+        """The task before this run."""
         return self.run.created if isinstance(self.run, NewTaskPlan) else self.run.task
 
     @property
     def budget(self) -> Budget:
-        """What the task may spend."""
+        """The budget of the task."""
         if isinstance(self.run, NewTaskPlan):
             return self.run.created.budget
         return self.run.task.terms.budget if self.run.budget is None else self.run.budget
 
-    def with_agents_model(self) -> "TaskPlan":
-        """With the model as the agent's file sets it, so that those it starts have the same settings."""
-        return replace(self, place=replace(self.place, model=self.place.model.for_agent(self.agent)))
+    def settled(self) -> "TaskPlan":
+        """The plan with the model settings of the agent's file and the task, which its subagents inherit."""
+        model, task = self.place.model.for_agent(self.agent), self.task
+        created = task.created if isinstance(task, Task) else task
+        if created.max_tokens is not None:
+            model = replace(model, max_tokens=created.max_tokens)
+        return replace(self, place=replace(self.place, model=model, spawned=created.spawned))
 
     def working_in(self, workplace: TaskFolder) -> "TaskPlan":
-        """The same in a worktree or a copy."""
+        """The plan with a worktree or a copy as its folder."""
         workspace = workplace.workspace.as_clone(self.task.clone)
         return replace(self, workplace=workplace, place=replace(self.place, workspace=workspace))
 
@@ -128,40 +135,15 @@ class DetachedPlan(Struct, frozen=True, eq=False):
     turns: int | None = None
 
 
-class TaskSettings(Protocol):
-    """What bounds each task of a session beside its own limits."""
-
-    @property
-    def task_seconds(self) -> float | None:
-        """How long an agent works at most, where nothing else is said."""
-        ...
-
-    @property
-    def result_cache(self) -> bool:
-        """Whether a result may be given again while nothing it rests on has changed."""
-        ...
-
-
 class TaskPlanner:
-    """Makes plans of requests; UserMistake says what is wrong with one. Nothing is written or started."""
+    """Makes plans from requests; UserMistake for an invalid one. Nothing is written or started."""
 
-    def __init__(
-        self,
-        store: Store,
-        *,
-        setups: RunSetupBuilder,
-        folders: TaskFolders,
-        callers: CallerFactory,
-        find: FindTask,
-        limits: TaskSettings,
-    ) -> None:
-        """`find` gives the running task of an id, `limits` what bounds every task here."""
-        self._store = store
-        self._setups = setups
-        self._folders = folders
-        self.callers = callers
-        self._find = find
-        self._limits = limits
+    def __init__(self, parts: "TaskParts") -> None:
+        self._parts = parts
+        self._store = parts.store
+        self._setups = parts.setups
+        self._find = parts.supervisor.find
+        self._limits = parts.settings
 
     async def plan_new(
         self,
@@ -174,15 +156,17 @@ class TaskPlanner:
         spec, request = await self._startable(request, caller)
         check_prompt(request.prompt)
         check_turns(request.max_turns)
+        check_tokens(request.max_tokens)
         check_budget(request.budget)
         isolation = request.isolation or spec.isolation
         background = request.background or spec.background
-        with elsewhere(far=isolation == "process" and self.callers.far):
+        with elsewhere(far=isolation == "process" and self._parts.callers.far):
             model = self._setups.model(request.model, spec, caller.model)
         grant = caller.grant(spec)
         place = caller.below(spec, model, background=background, link=chain_link(spec, grant))
         budget = tightest(request.budget, self._setups.budget_of(spec, model))
-        turns = (request if caller.task is None else request.within(spec)).max_turns or spec.max_turns
+        asked = request if caller.task is None else request.within(spec)
+        turns = asked.max_turns or spec.max_turns
         created = TaskCreated(
             agent=spec.name,
             prompt=request.prompt,
@@ -201,6 +185,8 @@ class TaskPlanner:
             output_schema=request.output_schema,
             tools=spec.tools,
             model=model.lasting,
+            colour=spec.colour if spec.colour.casefold() in COLOURS else "",
+            max_tokens=asked.max_tokens or model.for_agent(spec).max_tokens,
             clone=caller.workspace.clone,
         )
         tree = in_worktree(spec, request.isolation)
@@ -225,7 +211,7 @@ class TaskPlanner:
         session: Task | None,
         named: str = "",
     ) -> TaskPlan:
-        """A turn of a conversation; a new one gets the id it is `named` by, if that is free."""
+        """A turn of a conversation; a new one gets the id in `named`, if that is free."""
         spec = replace(spec, output_schema=await checked_agent_schema(spec))
         if session is not None:
             run = EarlierTask(session, said.text, said.notice, budget=budget)
@@ -244,7 +230,9 @@ class TaskPlanner:
             )
             run = NewTaskPlan(created, named)
         place = caller.leading(spec)
-        return TaskPlan(agent=spec, place=place, run=run, limits=limits, time=time, images=said.images)
+        return TaskPlan(
+            agent=spec, place=place, run=run, limits=limits, time=time, images=said.images, runs=said.runs
+        )
 
     async def plan_resume(
         self, task: Task, request: TaskRequest, seconds: float | None, account: str
@@ -252,22 +240,24 @@ class TaskPlanner:
         """An earlier task of an agent, resumed by a person where it was; a session's `account` may pay."""
         if request.isolation:
             raise UserMistake(f"Task {task.id} is resumed in this process; leave isolation out.")
-        place = await self.callers.for_task(task, request.model, here=request.here)
+        place = await self._parts.callers.for_task(task, request.model, here=request.here)
         place = replace(place, background=request.background, account=account)
         return await self._resumed(task, request, place, seconds)
 
     async def plan_child_resume(self, task: Task, request: TaskRequest, caller: Caller) -> TaskPlan:
-        """An earlier subagent of a caller, resumed by that."""
-        spec = self.callers.agent_of(task)
+        """An earlier subagent of a caller, resumed by it."""
+        spec = self._parts.callers.agent_of(task)
         model = self._setups.model(request.model or task.created.asked_model, spec, caller.model)
         link = chain_link(spec, task.created.grant)
         place = caller.below(spec, model, background=request.background, link=link)
         return await self._resumed(task, request.within(spec), replace(place, depth=task.created.depth), None)
 
     async def plan_takeover(self, task: Task, handover: Handover) -> TaskPlan:
-        """A task in the place of a process that died with it; whoever waits for it keeps waiting."""
+        """A task in place of a process that died; whoever waits for it keeps waiting."""
         background = task.terms.background or not handover.bound
-        place = replace(await self.callers.for_task(task, handover.model), background=background, account="")
+        place = replace(
+            await self._parts.callers.for_task(task, handover.model), background=background, account=""
+        )
         request = TaskRequest("", "", max_turns=handover.max_turns, background=background)
         return await self._resumed(task, request, place, handover.seconds, takes_over=True)
 
@@ -280,14 +270,14 @@ class TaskPlanner:
         *,
         takes_over: bool = False,
     ) -> TaskPlan:
-        """A task that keeps its identity, agent and transcript; `place` is below whoever asks for it now.
+        """A task that keeps its id, agent and transcript; `place` is below the caller that resumes it.
 
-        Without a prompt it goes on with the messages that wait for it.
+        Without a prompt it continues with the messages that wait for it.
         """
         await check_fork_begun(self._store, task)
         check_turns(request.max_turns)
         check_budget(request.budget)
-        spec = self.callers.agent_of(task)
+        spec = self._parts.callers.agent_of(task)
         named = None if request.budget == NO_BUDGET else request.budget
         budget = named or await current_budget(self._store, task)
         left = seconds_left(task, budget, over=takes_over)
@@ -316,7 +306,7 @@ class TaskPlanner:
         if not task.status.ended:
             raise busy_error(task.id, waits=task.status is Status.PENDING)
         await check_fork_begun(self._store, task)
-        place = await self.callers.for_detached(task, request.model, here=request.here)
+        place = await self._parts.callers.for_detached(task, request.model, here=request.here)
         run = EarlierTask(task, request.prompt, schema=request.output_schema)
         left = seconds_left(task, await current_budget(self._store, task))
         most = self._time(place, left, seconds, waited=False).most
@@ -325,15 +315,15 @@ class TaskPlanner:
     async def plan_fork(
         self, task: Task, fork: Fork, request: TaskRequest, seconds: float | None, account: str
     ) -> TaskPlan:
-        """A fork of an earlier task, in the folder of that one."""
+        """A fork of an earlier task, in the same folder."""
         if request.isolation == "process":
             raise UserMistake(f"A fork of task {task.id} begins in this process; leave isolation out.")
         check_prompt(request.prompt)
         check_turns(request.max_turns)
-        place = await self.callers.for_task(task, request.model, here=request.here, verb="fork")
+        place = await self._parts.callers.for_task(task, request.model, here=request.here, verb="fork")
         place = replace(place, background=request.background, account=account)
         place = replace(place, workspace=place.workspace.as_clone(task.clone))
-        spec, events = self.callers.agent_of(task), await self._store.events(task.id)
+        spec, events = self._parts.callers.agent_of(task), await self._store.events(task.id)
         tree = in_worktree(spec, request.isolation, task)
         created, memory = fork_facts(task, events, fork, request, place, tree=tree)
         check_budget(created.budget)
@@ -350,29 +340,32 @@ class TaskPlanner:
     ) -> DetachedPlan:
         """A fork in a process that outlives this one, or on a worker that can have its folder.
 
-        Where the folder is not here, its permissions stay as they were, and today's rules narrow them.
+        If the folder is not here, its permissions stay as they were, narrowed by today's rules.
         """
         check_prompt(request.prompt)
         check_turns(request.max_turns)
-        if self.callers.is_far(task):
-            place, policies = self.callers.for_remote_fork(task, request.model)
+        if self._parts.callers.is_far(task):
+            place, policies = self._parts.callers.for_remote_fork(task, request.model)
             tree = request.isolation == "worktree" or has_own_folder(task)
         else:
-            place = await self.callers.for_detached(task, request.model, here=request.here)
-            policies, tree = place.policies, in_worktree(self.callers.agent_of(task), request.isolation, task)
+            place = await self._parts.callers.for_detached(task, request.model, here=request.here)
+            policies, tree = (
+                place.policies,
+                in_worktree(self._parts.callers.agent_of(task), request.isolation, task),
+            )
         created = fork_created(task, request, ForkPlace(task.cwd, place.model.asked, policies))
         run = NewTaskPlan(created, fork=point, worktree=tree, copies=task)
         most = self._time(place, created.budget.seconds, seconds, waited=False).most
-        return DetachedPlan(run, place.model, self.callers.person.workspace, most)
+        return DetachedPlan(run, place.model, self._parts.callers.person.workspace, most)
 
     async def plan_received(self, created: TaskCreated, handover: Handover) -> TaskPlan:
-        """A new task that another process asked for, and that it may have written down."""
-        spec = self.callers.agent_of(created)
-        workplace = self._folders.received(created, handover.task)
+        """A new task that another process requested, and may have written already."""
+        spec = self._parts.callers.agent_of(created)
+        workplace = self._parts.folders.received(created, handover.task)
         memory = await remembered_facts(
             self._store, created, handover, lodged=workplace is not None and not created.worktree
         )
-        place = self.callers.for_received(created, handover)
+        place = self._parts.callers.for_received(created, handover)
         plan = TaskPlan(
             agent=spec,
             place=replace(place, workspace=place.workspace.as_clone(created.clone)),
@@ -390,11 +383,10 @@ class TaskPlanner:
             if same_name(spec.name) not in named:
                 there = ", ".join(caller.sends) or "none"
                 raise UserMistake(f"{spec.name} cannot be started from here; available agents: {there}.")
-        spec = spawned(spec) if request.spawned else spec
         return spec, await with_agent_schema(request, spec)
 
     def _time(self, place: Caller, left: float | None, seconds: float | None, *, waited: bool) -> TimeLimits:
-        """What bounds the time of a run: so much is `left` of its budget. Its parent may wait for it."""
+        """The time limits of a run: with so much `left` of its budget, and perhaps a waiting parent."""
         limits = {
             TimeLimit.BUDGET: left,
             TimeLimit.AGENT: self._limits.task_seconds,
@@ -409,12 +401,18 @@ class TaskPlanner:
 
 
 def check_prompt(prompt: str) -> None:
-    """UserMistake for one that says nothing."""
+    """UserMistake for an empty prompt."""
     if not prompt.strip():
         raise UserMistake(NOTHING_SAID)
 
 
 def check_turns(turns: int | None) -> None:
-    """UserMistake for a limit of turns that can be none."""
-    if turns is not None and amount_of("turns", turns) is not turns:  # a program may say a text
+    """UserMistake for an invalid limit of turns."""
+    if turns is not None and amount_of("turns", turns) is not turns:  # a program may pass a text
         raise UserMistake(f"max_turns must be {allowed('turns')}, not {turns!r}.")
+
+
+def check_tokens(tokens: int | None) -> None:
+    """UserMistake for a limit of tokens that can be none."""
+    if tokens is not None and amount_of("tokens", tokens) is not tokens:
+        raise UserMistake(f"max_tokens must be {allowed('tokens')}, not {tokens!r}.")

@@ -1,9 +1,9 @@
-"""Starts one process for one task, and kills such a process when it hangs.
+"""Starts a separate process for one task, and kills such a process when it hangs.
 
-The order goes through a pipe and not through the command line, which everybody on the machine can read. The
-process answers with one line: the id of its task once that has begun, or why it could not begin. From then on
-the two know each other only through the journal. Of a bound process the parent keeps the pipe open, so that
-the process notices when its parent is gone.
+The order is sent through a pipe and not on the command line, which everybody on the machine can read. The
+process answers with one line: the id of its task once that has begun, or why it could not begin. After that
+the two communicate only through the journal. The parent of a bound process keeps the pipe open, so that the
+process notices when the parent is gone.
 """
 
 import asyncio
@@ -26,16 +26,16 @@ from gencode.journal.owner import owner_state, process_of
 START_SECONDS = 60.0
 LOG = "worker.log"
 MODULE = "gencode.interfaces.task_process"
-"""What such a process runs; its command line says so."""
+"""The module that such a process runs; its command line names it."""
 BOUND = "bound"
-"""What its command line says besides when it ends with its task, and with whoever sent that."""
+"""A word on the command line of a process that ends with its task, and with the parent of that."""
 GONE_SECONDS = 2.0
-"""So long a process that was killed may take to be gone."""
+"""How long a killed process may take to be gone."""
 GONE_LOOK_SECONDS = 0.02
 
 
 class WorkOrder(Struct, frozen=True):
-    """What the process of a task is given: the task, its folder, and settings that override others."""
+    """The order for the process of a task: the task, its folder, and settings that override others."""
 
     handover: Handover
     cwd: str
@@ -43,7 +43,7 @@ class WorkOrder(Struct, frozen=True):
 
 
 class StartReply(Struct, frozen=True, omit_defaults=True):
-    """What a worker answers: the id of its task, or a sentence that says why there is none."""
+    """The reply of a process: the id of its task, or why there is none."""
 
     task: str = ""
     mistake: str = ""
@@ -63,19 +63,19 @@ class TaskProcess:
 
     @property
     def gone(self) -> bool:
-        """Whether it has ended, well or not."""
+        """Whether it has ended, with or without success."""
         if self._process.poll() is None:
             return False
         _part(self._process, bound=False)
         return True
 
     def kill(self) -> None:
-        """End it at once, with its group."""
+        """Kill it with its process group."""
         _kill(self._process)
 
 
 class ProcessEngine:
-    """Starts workers. `home` is the per-user folder, whose folder `logs` gets what they complain about."""
+    """Starts processes for tasks. The folder `logs` in `home`, the per-user folder, gets their errors."""
 
     def __init__(self, home: Path, cwd: Path, flags: Mapping[str, Any]) -> None:
         self._home = home
@@ -83,7 +83,7 @@ class ProcessEngine:
         self._flags = dict(flags)
 
     async def start(self, handover: Handover) -> TaskProcess:
-        """Start a process for a task; UserMistake says why it could not even begin."""
+        """Start a process for a task; UserMistake says why it could not begin."""
         order = WorkOrder(handover, self._folder(handover), {**self._flags, "model": handover.model})
         process = await asyncio.to_thread(self._spawn, bound=handover.bound)
         begun = StartReply()
@@ -101,7 +101,7 @@ class ProcessEngine:
         if not begun.task:
             raise UserMistake(begun.mistake or f"The process for the task ended at once; see {self._log()}.")
         if not handover.bound:
-            process.returncode = 0  # it goes on without us, so that nobody here has to wait for it
+            process.returncode = 0  # it outlives us, so nothing here has to reap it
         return TaskProcess(process, begun.task)
 
     def _folder(self, handover: Handover) -> str:
@@ -111,7 +111,7 @@ class ProcessEngine:
         return self._home / "logs" / LOG
 
     def _spawn(self, *, bound: bool) -> "subprocess.Popen[bytes]":
-        """A worker in a session of its own, with three descriptors and no others."""
+        """A process in its own session, with three descriptors and no others."""
         path = self._log()
         try:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -132,17 +132,17 @@ class ProcessEngine:
 
 
 def runs_one_task(owner: str) -> bool:
-    """Whether the process behind an owner's name is such a one, and lives on this machine."""
+    """Whether an owner is such a process, on this machine."""
     return bool(_words(owner))
 
 
 def is_bound_process(owner: str) -> bool:
-    """Whether a process ends with its task, whatever else runs in it."""
+    """Whether an owner is a process that ends with its task, whatever else runs in it."""
     return BOUND in _words(owner)
 
 
 async def kill_task_process(owner: str) -> None:
-    """Kill such a process with its group, suspended or not, and see it gone; any other is left alone."""
+    """Kill such a process with its group, suspended or not, and wait until it is gone; others are ignored."""
     if not runs_one_task(owner):
         return
     with suppress(OSError):
@@ -157,7 +157,7 @@ WORKER = MODULE
 
 
 def _told(process: "subprocess.Popen[bytes]", order: bytes) -> StartReply:
-    """Hand the order over and wait for the answer; an empty one when the process ended before it."""
+    """Send the order and wait for the reply; an empty one if the process ended before it."""
     if process.stdin is None or process.stdout is None:
         return StartReply()
     with suppress(BrokenPipeError):
@@ -170,14 +170,14 @@ def _told(process: "subprocess.Popen[bytes]", order: bytes) -> StartReply:
 
 
 def _kill(process: "subprocess.Popen[bytes]") -> None:
-    """End a process with its group, at once; one that was looked after has a number that may be another's."""
+    """Kill a process with its group; not after it was reaped, since its number may be reused."""
     if process.poll() is None:
         with suppress(OSError):
             os.killpg(process.pid, signal.SIGKILL)
 
 
 def _part(process: "subprocess.Popen[bytes]", *, bound: bool) -> None:
-    """Close our ends of the pipes; of a bound process the one by which it notices that we are gone stays."""
+    """Close our ends of the pipes; for a bound process keep the one by which it notices that we are gone."""
     for pipe in (process.stdout, None if bound else process.stdin):
         if pipe is not None:
             with suppress(OSError):
@@ -185,7 +185,7 @@ def _part(process: "subprocess.Popen[bytes]", *, bound: bool) -> None:
 
 
 def _words(owner: str) -> list[str]:
-    """What such a process was started with; nothing of any other."""
+    """The arguments that such a process was started with; none for any other."""
     if owner_state(owner) != "alive":
         return []
     try:

@@ -2,16 +2,16 @@
 
 from collections.abc import AsyncGenerator, Collection, Iterable, Mapping, Sequence
 from functools import partial
-
-from msgspec.structs import replace
+from types import MappingProxyType
 
 from gencode.agent.work_queue import Caps, QueueEntry, caps_of, order_of_starts
-from gencode.budgets.limits import Spent, shares
+from gencode.budgets.limits import Spent
 from gencode.core.budget import Budget
 from gencode.core.errors import CorruptFact
 from gencode.core.events import Event
 from gencode.core.messages import Usage
 from gencode.core.status import Status
+from gencode.core.structs import replace
 from gencode.core.task import RunEnd, Task, TaskReport
 from gencode.journal.dispatch import SharedJournal
 from gencode.journal.owner import QUEUE
@@ -20,7 +20,7 @@ from gencode.tasks.deadline import worked_seconds
 
 
 async def readable_events(store: Store, task: str, after: int = 0) -> tuple[list[Event], CorruptFact | None]:
-    """The facts of a task as far as they can be read, and what is wrong with the next one."""
+    """The events of a task as far as they can be read, and what is wrong with the next one."""
     try:
         return await store.events(task, after), None
     except CorruptFact as corrupt:
@@ -28,10 +28,10 @@ async def readable_events(store: Store, task: str, after: int = 0) -> tuple[list
 
 
 async def with_woken_as_pending(store: Store, tasks: Sequence[Task]) -> list[Task]:
-    """Tasks as others see them: one that was woken waits like a new one, until a worker begins with it.
+    """Tasks with those that were resumed as pending, until a worker begins with them.
 
-    The journal has its earlier end as the last fact until then, and what it said before is no answer to
-    what it is asked now.
+    Until then the last event in the journal is the earlier end, and the earlier result does not answer the
+    new prompt.
     """
     ended = [task.id for task in tasks if task.status.ended and not task.conversation]
     if not ended or not isinstance(store, SharedJournal):
@@ -41,13 +41,18 @@ async def with_woken_as_pending(store: Store, tasks: Sequence[Task]) -> list[Tas
     return [waits(task) if task.id in woken else task for task in tasks]
 
 
-async def tasks_above(store: Store, task: Task) -> AsyncGenerator[Task, None]:
-    """The tasks above one, the nearest first; what was imported may go round in circles."""
+async def tasks_above(
+    store: Store, task: Task, known: Mapping[str, Task] = MappingProxyType({})
+) -> AsyncGenerator[Task, None]:
+    """The ancestors of a task, the nearest first; imported tasks may have a circular ancestry.
+
+    Those in `known` are not read.
+    """
     passed = {task.id}
     parent = task.parent
     while parent is not None and parent not in passed:
         passed.add(parent)
-        found = await store.task(parent)
+        found = known.get(parent) or await store.task(parent)
         if found is None:
             return
         yield found
@@ -55,7 +60,7 @@ async def tasks_above(store: Store, task: Task) -> AsyncGenerator[Task, None]:
 
 
 async def accounts_above(store: Store, parent: str | None, account: str) -> tuple[str, ...]:
-    """The accounts that pay for work below a task: that one's, those above it, and that of a session."""
+    """The accounts that pay for subagents of a task: its own, its ancestors', and that of a session."""
     path: list[str] = []
     found = await store.task(parent) if parent is not None else None
     if found is not None:
@@ -76,24 +81,14 @@ async def descendants(store: Store, task: str) -> list[Task]:
 
 
 async def current_budget(store: Store, task: Task) -> Budget:
-    """What a task may spend at this moment, in whatever process that was set."""
+    """The budget of a task at this moment, whichever process set it."""
     balance = await store.ledger.balance(task.id)
     own = task.terms.budget
     return own if balance is None else replace(balance.budget, seconds=balance.seconds(own.seconds))
 
 
-async def is_bounded(store: Store, task: Task) -> bool:
-    """Whether a budget pays for a task: its own, or one above it."""
-    path = [task.id, *[each.id async for each in tasks_above(store, task)]]
-    if await store.ledger.left(path) is not None:
-        return True
-    return shares(task.terms.budget) or any(
-        [shares(each.terms.budget) async for each in tasks_above(store, task)]
-    )
-
-
 async def spent_by(store: Store, task: str) -> Spent:
-    """What a task and everything below it have cost so far."""
+    """The cost of a task with its subagents so far."""
     found = await store.task(task)
     if found is None:
         return total_spent(await descendants(store, task))
@@ -101,7 +96,7 @@ async def spent_by(store: Store, task: str) -> Spent:
 
 
 def total_spent(family: Sequence[Task]) -> Spent:
-    """What a task and those below it have cost, of which it is one."""
+    """The cost of a task with its subagents, all in `family`."""
     usage = sum((each.totals.usage for each in family), start=Usage())
     return Spent(
         turns=sum(each.totals.turns for each in family),
@@ -112,10 +107,10 @@ def total_spent(family: Sequence[Task]) -> Spent:
 
 
 async def queue_positions(store: Store, waiting: Collection[str], caps: Mapping[str, int]) -> dict[str, int]:
-    """The places of tasks that wait for their turn in the queue of the process that will run them.
+    """The positions of waiting tasks in the queue of the process that will run them.
 
-    Those that any worker may take have none: it goes by who is free and what fits. `caps` are the reader's;
-    the process that runs them is taken to have the same.
+    Tasks that any worker may take have none: that depends on free and suitable workers. `caps` are the
+    reader's; those of the process that runs them are assumed to be the same.
     """
     owners = {held.task: held.owner for held in await store.owned()} if waiting else {}
     if all(owners.get(task) == QUEUE for task in waiting):
@@ -145,7 +140,7 @@ def restart_order(task: Task) -> tuple[bool, str]:
 async def _begun(
     store: Store, queues: Iterable[Sequence[Task]], running: Sequence[Task]
 ) -> Mapping[str, str]:
-    """When an agent of each parent began last; where all wait for the same parent, that says nothing."""
+    """When an agent of each parent began last; not needed if all wait for the same parent."""
     parents = {task.parent for queue in queues if len({each.parent for each in queue}) > 1 for task in queue}
     asked = tuple(parent for parent in parents if parent)
     ended = await store.tasks(TaskQuery(parents=asked)) if asked else ()
@@ -156,7 +151,7 @@ async def _begun(
 
 
 def _in_line(queue: Sequence[Task], begun: Mapping[str, str], caps: Mapping[str, int]) -> list[QueueEntry]:
-    """Who waits, by the turns of their parents: a parent's is over when one of its own begins."""
+    """The queue with the turns of parents: a parent's turn is over when one of its subagents begins."""
     came: dict[str, str] = {}
     for task in queue:
         came.setdefault(task.parent or "", _came(task))
@@ -169,14 +164,14 @@ def _in_line(queue: Sequence[Task], begun: Mapping[str, str], caps: Mapping[str,
 
 
 def _at_work(running: Sequence[Task], queue: Sequence[Task], caps: Mapping[str, int]) -> list[Caps]:
-    """The caps of those who hold a slot, the first who began first; who waits for an agent holds none."""
+    """The caps of the tasks that hold a slot, in order of their start; a waiting parent holds none."""
     waited = {task.parent for task in (*running, *queue) if not task.terms.background}
     working = [task for task in running if not task.conversation and task.id not in waited]
     return [_caps_of(task, caps) for task in sorted(working, key=_began)]
 
 
 def _came(task: Task) -> str:
-    """Since when it waits."""
+    """When it began to wait."""
     return task.run.queued_at or task.created_at
 
 

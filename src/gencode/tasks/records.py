@@ -6,7 +6,6 @@ from contextlib import suppress
 from pathlib import Path
 
 import msgspec
-from msgspec.structs import replace
 
 from gencode.agent.work_queue import NO_CAPS
 from gencode.core.errors import Conflict, UnknownName, UserMistake
@@ -15,6 +14,7 @@ from gencode.core.ids import clean_id
 from gencode.core.messages import Usage
 from gencode.core.outcome import Outcome, outcome_of, output_file
 from gencode.core.status import Status
+from gencode.core.structs import replace
 from gencode.core.task import Task, whole_transcript
 from gencode.journal.store import Ownership, Store, TaskQuery
 from gencode.tasks.argument_checks import TASK, checked_text
@@ -23,17 +23,17 @@ from gencode.tasks.liveness import LivenessTimeouts, silent_tasks
 from gencode.tasks.queries import queue_positions, readable_events, with_woken_as_pending
 
 MOST_NAMED = 8
-"""So many ids are offered to somebody whose id is not there."""
+"""How many ids are suggested for an unknown one."""
 
 ChildrenOf = Mapping[str, Sequence[Task]]
-"""The children of tasks, by the ids of these."""
+"""The children of tasks, by the ids of the parents."""
 
 
 class TaskRecords:
-    """Reads tasks. `outputs` is the folder of output files, `cwd` the one whose tasks are offered.
+    """Reads tasks. `outputs` is the folder of output files, `cwd` the one whose tasks are suggested.
 
-    `caps` say how many agents of a provider or a model are at work at once, `stalled` after how many seconds
-    without a sign of life the process of a task counts as stalled.
+    `caps` limit how many agents of a provider or a model run at once, `stalled` is after how many seconds
+    without a sign of life a process counts as stalled.
     """
 
     def __init__(
@@ -51,9 +51,9 @@ class TaskRecords:
         self._stalled = stalled
 
     async def find(self, task: str, *, conversation: bool = False) -> Task:
-        """The folded task behind an id or the beginning of one.
+        """The task with an id or the beginning of one.
 
-        With `conversation`, conversations are offered when there is none of that id.
+        With `conversation`, conversations are suggested for an unknown id.
         """
         beginning = clean_id(checked_text(TASK, task))
         ids = await self._store.ids(beginning) if beginning else []
@@ -63,11 +63,14 @@ class TaskRecords:
         if found is None:
             query = TaskQuery(cwd=str(self._cwd), conversations=True if conversation else None)
             known = [each.id for each in await self._store.tasks(query)]
-            raise UnknownName("conversation" if conversation else "task", task, known[-MOST_NAMED:])
+            what, listing = (
+                ("conversation", "sessions list") if conversation else ("task", "task list --tree")
+            )
+            raise UnknownName(what, task, known[-MOST_NAMED:], listing=f"gen {listing}")
         return found
 
     async def get(self, task: Task) -> Outcome:
-        """The outcome of a task, whose output file is made whole first."""
+        """The outcome of a task, whose output file is completed first."""
         await restore_output_file(self._store, self._outputs, task)
         [outcome] = await self.outcomes([task])
         return outcome
@@ -86,12 +89,12 @@ class TaskRecords:
         )
 
     async def sent_by(self, parent: str | None) -> list[Outcome]:
-        """The tasks of agents, oldest first; with `parent`, those that it asked for."""
+        """The tasks of agents, oldest first; with `parent`, its children."""
         above = None if parent is None else checked_text(TASK, parent)
         return await self.outcomes(await self._store.tasks(TaskQuery(parent=above, conversations=False)))
 
     async def outcomes(self, tasks: Sequence[Task]) -> list[Outcome]:
-        """Folded tasks in their public shape, as others see them now."""
+        """Tasks in their public shape, as they are now."""
         told = await self._told(await with_woken_as_pending(self._store, tasks))
         if all(each.status.ended for each in told):
             return told
@@ -104,7 +107,7 @@ class TaskRecords:
         ]
 
     async def silent(self) -> dict[str, Ownership]:
-        """Who has the tasks whose process, another one, hangs or is suspended for too long."""
+        """The leases of tasks whose process, another one, hangs or has been suspended for too long."""
         return await silent_tasks(self._store, self._stalled)
 
     async def _told(self, tasks: Sequence[Task]) -> list[Outcome]:
@@ -114,7 +117,7 @@ class TaskRecords:
         return [self._outcome(task, below, queued) for task in tasks]
 
     async def outcome_of(self, task: Task) -> Outcome:
-        """What a run of a task came to, in its public shape, with the usage of everything below it."""
+        """The outcome of a task, with the usage of all its subagents."""
         [outcome] = await self._told([task])
         return outcome
 
@@ -128,7 +131,7 @@ class TaskRecords:
         return replace(outcome, queue_position=place) if place else outcome
 
     async def below(self, tasks: Iterable[Task]) -> ChildrenOf:
-        """The children of these tasks and of everything below them; each generation is asked for at once."""
+        """All descendants of these tasks, by parent; each generation is read at once."""
         family: dict[str, list[Task]] = {}
         level = [task.id for task in tasks]
         while level := [each for each in dict.fromkeys(level) if each not in family]:
@@ -140,13 +143,17 @@ class TaskRecords:
         return family
 
     async def delete(self, task: Task) -> list[str]:
-        """Delete a task that a person asked for, with everything below it and all output files; the ids."""
+        """Delete a task that a person started, with all its subagents and output files; the ids."""
         above = await self._store.task(task.parent) if task.parent else None
         if above is not None:
             raise UserMistake(
                 f"Task {task.id} belongs to {above.id} and can only be deleted together with it."
             )
-        gone = await self._store.delete(task.id)
+        return await self.remove(task.id)
+
+    async def remove(self, task: str) -> list[str]:
+        """Delete a task with everything below it and all output files; the ids."""
+        gone = await self._store.delete(task)
         for each in gone:
             with suppress(FileNotFoundError):
                 output_file(self._outputs, each).unlink()
@@ -155,7 +162,7 @@ class TaskRecords:
 
 
 def _usage(tasks: Iterable[Task], below: ChildrenOf, seen: set[str]) -> Usage:
-    """The usage of these tasks and of everything below them, each counted once."""
+    """The usage of these tasks and all their subagents, each counted once."""
     total = Usage()
     for task in tasks:
         if task.id not in seen:

@@ -1,6 +1,6 @@
 """Tasks that other processes run: started, followed through the journal, stopped, and closed after a crash.
 
-A bound task ends with whoever started it; a detached one outlives it.
+A bound task ends with the process that started it; a detached one outlives it.
 """
 
 import asyncio
@@ -8,8 +8,6 @@ import logging
 from collections.abc import Awaitable, Callable
 from functools import partial, reduce
 from typing import NamedTuple, TypeVar
-
-from msgspec.structs import replace
 
 from gencode.agent.models import Model
 from gencode.agent.stop import Stop
@@ -29,11 +27,18 @@ from gencode.core.ids import new_id
 from gencode.core.messages import AssistantMessage, ToolMessage
 from gencode.core.rules import Action
 from gencode.core.status import CANCELLED, STOP_UNANSWERED, EndReason, Status, StopCause
+from gencode.core.structs import replace
 from gencode.core.task import Task, fold
 from gencode.journal.dispatch import Engine, EngineProcess, Handover, WorkerTask
 from gencode.journal.event_bus import EventBus
 from gencode.journal.store import Lease, Store, TaskSignal
-from gencode.tasks.crash_recovery import close_if_orphan, close_unclaimed, stop_anywhere, time_out
+from gencode.tasks.crash_recovery import (
+    close_if_orphan,
+    close_leased,
+    close_unclaimed,
+    stop_anywhere,
+    time_out,
+)
 from gencode.tasks.deadline import TimeLimits, with_time_left
 from gencode.tasks.liveness import Liveness, ProcessLiveness
 from gencode.tasks.running_task import GRACE_SECONDS, RunningTask
@@ -42,16 +47,16 @@ from gencode.tasks.watch import LOOK_SECONDS, QUEUES, WAITS, FindOutlook, Worker
 
 log = logging.getLogger(__name__)
 QUESTION_TOOL = "AskUserQuestion"
-"""The tool with which an agent asks what it wants to know."""
+"""The tool by which an agent asks questions."""
 EXIT_SECONDS = 0.01
-"""A process that has written its end is gone in a moment, and nothing says when."""
+"""A process that has written its end is gone in a moment, without a notification."""
 T = TypeVar("T")
 NOT_HERE = (
     "A process of its own needs a journal on disk, a named model and only built-in tools. Run the task in "
     "this process instead."
 )
 BEGIN_SECONDS = 10.0
-"""So much longer than it may be silent a process may take to begin, since it has to be loaded first."""
+"""How much longer than its silence limit a process may take to begin, since it has to be loaded first."""
 CUT_SHORT = StopCause(EndReason.PARENT_STOPPED, "its parent was stopped meanwhile")
 StartProcess = Callable[[], Awaitable[EngineProcess]]
 """Starts the process that runs a task."""
@@ -70,16 +75,16 @@ class FollowedTask(RunningTask):
 
     @property
     def task(self) -> Task:
-        """The task as it was written when the journal was last looked at."""
+        """The task as of the last look at the journal."""
         return self._task
 
     @property
     def elsewhere(self) -> bool:
-        """Whether another process works on it."""
+        """Whether another process runs it."""
         return True
 
     async def has_ended(self) -> bool:
-        """Whether its end is written, also where that was after the last look."""
+        """Whether its end is written, even after the last look."""
         if self._task.status.ended:
             return True
         now = await self._store.task(self.id)
@@ -90,7 +95,7 @@ class FollowedTask(RunningTask):
         self._bus.tell(self.id, fact)
 
     async def retry(self, step: Callable[[], Awaitable[T]], note: str = WAITS) -> T:
-        """What a step gives that may be repeated, also when the store is away for a while."""
+        """The result of a repeatable step, retried while the store is unavailable."""
         return await retry(step, self.stop, self.tell, note)
 
     async def _hear(self) -> list[Event]:
@@ -104,7 +109,7 @@ class FollowedTask(RunningTask):
 
 
 class PendingCalls:
-    """The calls of a task that wait for an answer, as its facts tell: what it wants to know, and may do."""
+    """The calls of a task that wait for an answer, by its events: its questions and approvals."""
 
     def __init__(self) -> None:
         self._open: set[str] = set()
@@ -113,7 +118,7 @@ class PendingCalls:
         return bool(self._open)
 
     def hear(self, fact: AnyFact) -> None:
-        """One more fact of the task."""
+        """Apply one more event of the task."""
         match fact:
             case MessageAdded(AssistantMessage(calls=calls)):
                 self._open = {each.id for each in calls if each.name == QUESTION_TOOL}
@@ -129,9 +134,9 @@ class PendingCalls:
 
 
 class RemoteTask(FollowedTask):
-    """A task for which this process has started another one, as its parent holds it.
+    """A task that this process has started in another one, as its parent holds it.
 
-    While its agent waits for an answer there, others may work in its place here.
+    While its agent waits for an answer there, other agents may run in its place here.
     """
 
     def __init__(
@@ -147,11 +152,11 @@ class RemoteTask(FollowedTask):
         slot: Slot | None = None,
         liveness: Liveness | None = None,
     ) -> None:
-        """With its `process`, or with what `begin` starts once it is its turn; until then it is written with
-        `lease`.
+        """With its `process`, or with the one that `begin` starts once its turn comes; until then it is
+        written with `lease`.
 
-        `slot` is its right to be at work, in the process of its parent. Without `liveness`, expired leases
-        tell others to take its place.
+        `slot` is its slot in the queue of its parent's process. Without `liveness`, others notice by the
+        expired lease that it is silent.
         """
         super().__init__(task, stop, store, bus, liveness)
         self._process = process
@@ -165,7 +170,7 @@ class RemoteTask(FollowedTask):
 
     @property
     def queued(self) -> bool:
-        """Whether it waits for its turn to begin."""
+        """Whether it waits in the queue."""
         return self._process is None
 
     async def begin(self) -> None:
@@ -174,12 +179,12 @@ class RemoteTask(FollowedTask):
             self._process = await self._begin()
 
     def fall(self) -> None:
-        """Take it off the stop tree and let others work: it has ended."""
+        """Remove it from the stop tree and release its slot: it has ended."""
         super().fall()
         self._park()
 
     async def follow(self, owner: str) -> None:
-        """Hear what is written until the task has ended, or its process is gone and it is ended here."""
+        """Follow the journal until the task has ended, or its process is gone and it is ended here."""
         patience = 0.0
         if self._process is None and not await self._has_begun(owner):
             return
@@ -199,7 +204,7 @@ class RemoteTask(FollowedTask):
             await self._let_go(owner, patience)
 
     async def _has_begun(self, owner: str) -> bool:
-        """Wait for its turn and let a process take it; one that cannot begin any more ends here."""
+        """Wait in the queue and let a process take it; if it cannot begin any more, it ends here."""
         status, why = Status.CANCELLED, CANCELLED
         try:
             with self.stop.interruptible():
@@ -215,9 +220,8 @@ class RemoteTask(FollowedTask):
             pass
         try:
             if self._lease is not None:
-                ended = TaskEnded(status, error=str(why), reason=why.reason)
-                await self._store.append(self._lease, [ended], last=True)
-        except Fenced:  # workers have it, or a process took it and died before it had begun
+                await close_leased(self._store, self._lease, why, status)
+        except Fenced:  # workers have it, or a process took it and died before it began
             if status is not Status.FAILED:
                 await stop_anywhere(self._store, self.id, owner, why)
             await close_if_orphan(self._store, self.id, owner)
@@ -225,7 +229,7 @@ class RemoteTask(FollowedTask):
         return False
 
     async def _call_off(self, owner: str, why: StopCause) -> None:
-        """Stop it wherever it is. One that workers were given and that none is at ends here."""
+        """Stop it wherever it is. A task in the queue of the workers ends here."""
         if isinstance(self._process, WorkerTask):
             await stop_anywhere(self._store, self.id, owner, why)
         else:
@@ -256,17 +260,17 @@ class RemoteTask(FollowedTask):
                 await close_unclaimed(self._store, self.id, why)
 
     async def time_out(self, why: StopCause) -> None:
-        """End its process, and the task in its place: it gives no sign of life, or takes too long."""
+        """End its process, and the task in place of it: it is silent, or takes too long."""
         try:
             await time_out(self._store, self.id, why)
-        except GenCodeError as trouble:  # whoever looks at it next ends it, as one whose process died
+        except GenCodeError as trouble:  # the next reader ends it like a task whose process died
             log.warning("the end of task %s could not be written down: %s", self.id, trouble)
         finally:
             if self._process is not None:
                 self._process.kill()
 
     def _park(self) -> None:
-        """Let others work."""
+        """Release the slot."""
         if self._returning is not None:
             self._returning.cancel()
             self._returning = None
@@ -274,17 +278,17 @@ class RemoteTask(FollowedTask):
             self._slot.release()
 
     def _unpark(self) -> None:
-        """Take a slot again, before new tasks; its process runs on meanwhile."""
+        """Acquire a slot again, before new tasks; its process continues meanwhile."""
         if self._slot is not None and self._returning is None and not self._slot.try_acquire():
             self._returning = asyncio.get_running_loop().create_task(self._slot.take())
 
     def _comes_home(self) -> bool:
-        """Whether what it changed is waited for, however many others are before it; a stop ends that."""
+        """Whether its changes are still being copied back, however long that takes; a stop ends the wait."""
         well = self._task.status is Status.COMPLETED and not self.stop.stopped
         return well and isinstance(self._process, WorkerTask) and self._process.comes_home()
 
     async def _let_go(self, owner: str, patience: float) -> None:
-        """Wait for the process and close what it left open: a crash there ends this task, nothing else."""
+        """Wait for the process and close what it left open: a crash there ends only this task."""
         # Looks are counted instead of seconds: while this process gets no time, that one gets none either.
         looks, killed = round(patience / EXIT_SECONDS), False
         while self._process is not None and not self._process.gone:
@@ -294,7 +298,7 @@ class RemoteTask(FollowedTask):
             await asyncio.sleep(EXIT_SECONDS)
             looks -= 1
         await self._hear()
-        if self._calling_off and not self._task.status.ended:  # it may have been cut short
+        if self._calling_off and not self._task.status.ended:  # the stop may have been cut short
             await self._call_off(owner, self._calling_off)
         why = STOP_UNANSWERED if self._calling_off and killed else None
         await close_if_orphan(self._store, self.id, owner, why=why)
@@ -302,14 +306,14 @@ class RemoteTask(FollowedTask):
 
 
 class DetachedTask(NamedTuple):
-    """A task that another process has begun; `folder_notice` is what a person should know of its folder."""
+    """A task that another process has begun; `folder_notice` is a note about its folder for the person."""
 
     id: str
     folder_notice: str = ""
 
 
 class OtherProcesses:
-    """Hands tasks over to other processes. Without an engine there are none."""
+    """Hands tasks over to other processes, if there is an engine."""
 
     def __init__(
         self, store: Store, bus: EventBus, supervisor: Supervisor, engine: Engine | None = None
@@ -320,7 +324,7 @@ class OtherProcesses:
         self._engine = engine
 
     def employ(self, engine: Engine) -> None:
-        """Let another engine start them: a worker has its own."""
+        """Use another engine: a worker has its own."""
         self._engine = engine
 
     @property
@@ -336,8 +340,7 @@ class OtherProcesses:
     async def bind(self, handover: Handover, stop: Stop, slot: Slot, limits: TimeLimits) -> RemoteTask:
         """Run a task in a process that ends with this one; its events are published here.
 
-        Where too many agents are at work, it is written down and waits for its turn. `limits` bound its time
-        once it begins.
+        If too many agents are running, it is written and waits in the queue. `limits` apply once it begins.
         """
         if self._engine is None or handover.created is None:
             raise UserMistake(NOT_HERE)
@@ -373,7 +376,7 @@ class OtherProcesses:
         )
 
     async def _followed(self, remote: RemoteTask) -> None:
-        """Follow a task to its end; one that was stopped while the database was away is called off later."""
+        """Follow a task to its end; if it is stopped while the database is unavailable, stop it later."""
         try:
             await remote.follow(self._supervisor.owner)
         finally:
@@ -402,7 +405,7 @@ class OtherProcesses:
         return remote
 
     async def _given(self, handover: Handover, stop: Stop) -> EngineProcess:
-        """Let a process take a task; one that may be queued when nobody tries any more is called off."""
+        """Let a process take a task; if that is cancelled, a task that may be queued is stopped."""
         tell = partial(self._bus.tell, (handover.created.parent if handover.created else None) or "")
         try:
             return await retry(partial(self._start, handover), stop, tell, QUEUES)
@@ -412,7 +415,7 @@ class OtherProcesses:
             raise
 
     async def _first_facts(self, task: str, stop: Stop) -> list[Event]:
-        """What is written of a task that was just given away; who is stopped meanwhile calls it off."""
+        """The first events of a task that was just handed over; if that is cancelled, the task is stopped."""
         read = False
         try:
             events = await retry(partial(self._store.events, task), stop, partial(self._bus.tell, task))
@@ -423,13 +426,13 @@ class OtherProcesses:
                 await self._called_off(task)
 
     async def _called_off(self, task: str) -> None:
-        """Stop a task that was just handed over; that continues when it takes longer than anybody waits."""
+        """Stop a task that was just handed over; that continues if it takes longer than the wait."""
         await asyncio.wait(
             [self._supervisor.run_aside(self._call_off(task, CUT_SHORT))], timeout=GRACE_SECONDS
         )
 
     async def _call_off(self, task: str, why: StopCause) -> None:
-        """Stop a task wherever it is, also when the database is away at first."""
+        """Stop a task wherever it is, also when the database is unavailable at first."""
         try:
             step = partial(stop_anywhere, self._store, task, self._supervisor.owner, why)
             await retry(step, Stop())
@@ -437,12 +440,12 @@ class OtherProcesses:
             log.warning("task %s could not be called off: %s", task, trouble)
 
     async def detach(self, handover: Handover) -> DetachedTask:
-        """Run a task in a process that outlives this one, once it has begun there."""
+        """Run a task in a process that outlives this one; returns once it has begun there."""
         process = await self._detached(handover)
         return DetachedTask(process.task, getattr(process, "begins", ""))
 
     async def _detached(self, handover: Handover) -> EngineProcess:
-        """Let a process take a task that nobody here waits for; a database that is away is waited for."""
+        """Let a process take a task that nobody here waits for, retried while the database is unavailable."""
         tell = partial(self._bus.tell, handover.named or handover.task)
         return await retry(partial(self._start, handover), self._supervisor.stop, tell, QUEUES)
 
@@ -451,7 +454,7 @@ class OtherProcesses:
         return await self._start(self._timed(handover, limits))
 
     def _timed(self, handover: Handover, limits: TimeLimits) -> Handover:
-        """What a process is handed, with the seconds that its task has from this moment on."""
+        """The handover, with the seconds that the task has from this moment on."""
         return with_time_left(limits, self._supervisor.find, handover)
 
     async def _start(self, handover: Handover) -> EngineProcess:
@@ -470,7 +473,7 @@ class OtherProcesses:
 def new_handover(
     created: TaskCreated, model: Model, seconds: float | None, *, bound: bool, account: str = ""
 ) -> Handover:
-    """A new task for a process of its own; the `account` of a session may pay for it."""
+    """The handover of a new task; the `account` of a session may pay for it."""
     return Handover(
         model=model.lasting,
         created=created,

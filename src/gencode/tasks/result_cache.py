@@ -1,8 +1,8 @@
-"""The result cache: reuses the result of an earlier task while nothing it rests on has changed.
+"""The result cache: reuses the result of an earlier task while nothing it depends on has changed.
 
-Off unless a setting says so. Only a task counts that did nothing but read in its workspace, to which nobody
-said anything while it worked, and whose inputs are all known: what it began with and, by their hashes, every
-file it read and every file and name in the folders it searched. What cannot be known is never reused.
+Off by default. Only tasks qualify that did nothing but read in their workspace, got no message while they
+ran, and whose inputs are all known: what they began with and, by hash, every file they read and every file
+and name in the folders they searched. If something cannot be known, the result is not reused.
 """
 
 import asyncio
@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from gencode.agent.attached_files import has_files
 from gencode.agent.ports import Request
 from gencode.agent.run_setup import LoopResult, RunSetup
 from gencode.core.events import CallDecided, Event, MessageAdded, TaskCreated, TaskStarted
@@ -33,23 +34,23 @@ from gencode.core.task import Task, transcript_of
 from gencode.files.safe_files import state_of
 from gencode.journal.store import Store, TaskQuery
 from gencode.permissions.paths import resolve
-from gencode.sessions.caller import Caller
+from gencode.sessions.session import Caller
 from gencode.tasks.queries import readable_events
 from gencode.workspaces.content_hash import ContentHasher
 
 READING = frozenset({"Read", "Grep", "Glob", "LS"})
 WITHOUT_INPUT = "TodoWrite"
 BEGINNING = ""
-"""The name under which is written what a task began with; no file has it."""
+"""The name under which the hash of a task's beginning is stored; no file has it."""
 NEVER = (None, "")
-"""What is recalled where results are not given again."""
+"""The result of a search if results are not reused."""
 MOST_LOOKED_AT = 200
 _LITERAL = re.compile(r"(?:[^*?\[{\\/]*/)*")
-"""The folders of a pattern of Glob before its first component with a wildcard."""
+"""The folders of a Glob pattern before its first component with a wildcard."""
 
 
 def cached_ending(task: Task) -> LoopResult:
-    """The end of a task that another one is answered with."""
+    """The end of a task that reuses the result of another."""
     mark = f"reused the result of task {task.id} of {task.end.at}; nothing it depends on has changed"
     return LoopResult(
         Status.COMPLETED, EndReason.FINISHED, task.result, warnings=(mark,), output=task.end.output
@@ -57,34 +58,35 @@ def cached_ending(task: Task) -> LoopResult:
 
 
 def cached_reply(task: Task) -> MessageAdded:
-    """The answer of an earlier task as that of a new one, which so knows what it is taken to have said."""
+    """The answer of an earlier task as that of a new one, which then has it in its transcript."""
     return MessageAdded(AssistantMessage(task.result, again=task.id))
 
 
 async def find_cached(
     store: Store, created: TaskCreated, request: Request, place: Caller
 ) -> tuple[Task | None, str]:
-    """An earlier task with whose result a new one can be answered; without one, a hash of how that begins."""
+    """An earlier task whose result can be reused; without one, a hash of the new task's beginning."""
     began = _beginning_of(created, request, place)
     known = await _found(store, place.workspace, began) if began else None
     return known, "" if known else began
 
 
 def _beginning_of(created: TaskCreated, request: Request, place: Caller) -> str:
-    """A hash of everything that an agent is given at its beginning.
+    """A hash of everything an agent is given at its beginning.
 
-    Empty where that is not all: what a person allowed meanwhile counts only in this session, and a copy of a
-    folder has more than one name.
+    Empty if that is not all: approvals of a person apply only in this session, and a copy of a folder has
+    more than one name.
     """
     if place.approved.rules.rules() or place.workspace.copied is not None:
         return ""
-    told = (request, place.model.whose, place.model.effort, place.model.temperature)
+    model = place.model
+    told = (request, model.whose, model.effort, model.temperature, model.max_tokens)
     bounds = (created.policies, created.grant, created.clone, created.output_schema)
     return hashlib.sha256(repr((told, bounds)).encode("utf-8", "surrogatepass")).hexdigest()
 
 
 async def _found(store: Store, workspace: Workspace, began: str) -> Task | None:
-    """The latest task that began in the same way, if what it rests on is as it was."""
+    """The latest task with the same beginning, if what it depends on is unchanged."""
     query = TaskQuery(
         cwd=str(workspace.cwd), statuses=(Status.COMPLETED,), conversations=False, limit=MOST_LOOKED_AT
     )
@@ -92,7 +94,7 @@ async def _found(store: Store, workspace: Workspace, began: str) -> Task | None:
     tasks = [task for task in await store.tasks(query) if task.end.inputs and task.end.inputs[0] == first]
     now = ContentHasher(workspace)
     for task in reversed(tasks):
-        # What came from a file may claim anything, also to rest on files as they are here.
+        # An imported task may claim anything, also to depend on files as they are here.
         if not task.imported and await asyncio.to_thread(_unchanged, task.end.inputs or (), now):
             return task
     return None
@@ -103,7 +105,7 @@ def _unchanged(inputs: Iterable[FileChange], now: ContentHasher) -> bool:
 
 
 async def cache_inputs(store: Store, setup: RunSetup, task: str, began: str) -> tuple[FileChange, ...] | None:
-    """What the result of a task rests on, as it was all the time; None when that is not known."""
+    """The inputs of a task's result, unchanged during its run; None if they are not known."""
     events, trouble = await readable_events(store, task)
     return None if trouble else await asyncio.to_thread(_inputs, setup, events, began)
 
@@ -131,16 +133,16 @@ def _left_alone(setup: RunSetup, events: Sequence[Event], transcript: Sequence[M
         or setup.gate.approvals.given.rules()
         or any(decision.action is not Action.ALLOW for decision in decisions)
         or any(isinstance(each, UserMessage) for each in later)
-        or any(isinstance(each, UserMessage) and each.mail for each in transcript)
+        or any(isinstance(each, UserMessage) and (each.mail or has_files(each)) for each in transcript)
         or any(isinstance(each, AssistantMessage) and each.partial for each in later)
         or any(result.error for each in later if isinstance(each, ToolMessage) for result in each.results)
     )
 
 
 def _name(setup: RunSetup, call: ToolCall) -> str | None:
-    """The file or folder that a call looked at, from the working directory; None when that is not known.
+    """The file or folder that a call read, from the working directory; None if that is not known.
 
-    It must be in there, with no link on the way. Empty for a call that looks at nothing.
+    It must be in there, with no link on the way. Empty for a call that reads nothing.
     """
     tool = setup.toolbox.get(call.name)
     if tool is None or tool.source != "builtin" or tool.name not in READING:

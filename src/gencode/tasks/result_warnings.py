@@ -11,7 +11,7 @@ from gencode.core.messages import AssistantMessage, Message, ToolMessage, UserMe
 from gencode.core.spec import Workspace
 from gencode.core.status import Status, as_verb
 from gencode.core.task import Task
-from gencode.core.text import one_line
+from gencode.core.text import counted, one_line
 
 NO_TOOL = "no tool was called"
 MOST_CHILDREN = 20
@@ -19,15 +19,24 @@ MOST_SHELLS = 5
 LONGEST_COMMAND = 60
 MOST_NAMED = 40
 MOST_TEXT = 100_000
-"""So much of a report is looked at for names of files."""
+"""How much of a report is searched for file names."""
 
+_TESTS = re.compile(
+    r"(?:^|[\s;&|(/])"
+    r"(?:pytest|py\.test|tox|nox|unittest|jest|vitest|mocha|ava|rspec|phpunit|ctest|bats|behave"
+    r"|(?:npm|pnpm|yarn|bun)(?:\s+run)?\s+test\S*|(?:cargo|go|mix|swift|dotnet|deno|rake|zig|sbt|lein|flutter)\s+test"
+    r"|cargo\s+nextest|(?:make|just|task)\s+(?:test|check)\S*|(?:mvn|gradle|gradlew)\s+\S*(?:test|verify|check)\S*"
+    r"|(?:scripts?|bin|\.)/(?:run[_-]?)?tests?(?:\.sh)?)"
+    r"(?=$|[\s;&|)])"
+)
+"""A command that runs tests, by the usual programs for that."""
 _NAME = re.compile(r"(?<![\w.@+~/-])[\w@+~-]*+[./][\w.@+~/-]{1,300}")
 
 
 def warnings_of(
     setup: RunSetup, transcript: Sequence[Message], task: Task, ending: LoopResult
 ) -> tuple[str, ...]:
-    """What whoever reads a result should know that the result may not say."""
+    """What a reader of the result should know and the result may not say."""
     found = [*ending.warnings]
     if setup.delegate is not None:
         found += children_warnings(setup.delegate.sent())
@@ -35,6 +44,7 @@ def warnings_of(
     if setup.hooks is not None:
         found += setup.hooks.warnings
     if ending.status is Status.COMPLETED and not task.conversation:
+        found += failed_test_run(task)
         if setup.toolbox and not task.evidence.tool_calls:
             found.append(NO_TOOL)
         if unread := list(never_read(setup, transcript, task, ending.text)):
@@ -49,21 +59,28 @@ def children_warnings(sent: Sequence[StartedTask]) -> list[str]:
         if not child.status.ended:
             found.append(f"the task {child.task} of {child.agent} had not ended")
         elif child.status is not Status.COMPLETED:
-            error = child.error or ("the model said nothing" if child.status is Status.EMPTY else "")
+            error = child.error or ("the model's reply was empty" if child.status is Status.EMPTY else "")
             why = f": {error.rstrip('.')}" if error else ""
             found.append(f"the task {child.task} of {child.agent} {as_verb(child.status)}{why}")
     rest = len(found) - MOST_CHILDREN
     return (
-        [*found[:MOST_CHILDREN], f"and {rest} more task{'' if rest == 1 else 's'} did not end well"]
-        if rest > 0
-        else found
+        [*found[:MOST_CHILDREN], f"and {counted(rest, 'more task')} did not end well"] if rest > 0 else found
     )
+
+
+def failed_test_run(task: Task) -> list[str]:
+    """That the last tests of a task failed, whatever its report says."""
+    ran = [each for each in task.evidence.commands if _TESTS.search(each.command)]
+    if not ran or not ran[-1].exit:
+        return []
+    command = one_line(ran[-1].command, LONGEST_COMMAND)
+    return [f"its last test run, `{command}`, failed with exit code {ran[-1].exit}"]
 
 
 def shells_warnings(setup: RunSetup, task: Task) -> list[str]:
     """Which commands of a task still run although it has ended."""
     if all(command.exit is not None for command in task.evidence.commands):
-        return []  # it left none in the background, and what runs commands need not even be loaded
+        return []  # it left none in the background, so the code that runs commands need not be loaded
     running = [shell for shell in setup.shells().of_task(task.id).values() if not shell.over]
     found = [
         f"the background command `{one_line(shell.order.text, LONGEST_COMMAND)}` ({shell.id}) was "
@@ -81,7 +98,7 @@ def shells_warnings(setup: RunSetup, task: Task) -> list[str]:
 def never_read(setup: RunSetup, transcript: Sequence[Message], task: Task, report: str) -> Iterator[str]:
     """Files of the workspace that a report names and that no call read, changed, listed or was given.
 
-    Nobody can tell where a part of the transcript was summed up.
+    After a compaction this cannot be known.
     """
     if is_summed_up(transcript):
         return
@@ -93,7 +110,7 @@ def never_read(setup: RunSetup, transcript: Sequence[Message], task: Task, repor
 
 
 def _names(report: str, workspace: Workspace) -> list[str]:
-    """The names of files that exist, as they are called from the working directory."""
+    """The names of existing files, as paths from the working directory."""
     words = dict.fromkeys(word.rstrip(".-") for word in _NAME.findall(report[:MOST_TEXT]))
     cwd = str(workspace.cwd)
     found: dict[str, None] = {}
@@ -117,7 +134,7 @@ def _last(name: str) -> str:
 
 
 def _seen(transcript: Sequence[Message]) -> Iterator[str]:
-    """Every text that calls took or gave, and what other agents reported; not what the task itself says."""
+    """Every text in arguments and results of calls, and reports of other agents; not the task's own text."""
     for message in reversed(transcript):
         match message:
             case ToolMessage():

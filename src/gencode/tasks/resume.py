@@ -4,24 +4,22 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from msgspec.structs import replace
-
 from gencode.agent.models import OWN, Model, ModelRegistry
 from gencode.core.errors import Conflict, UserMistake
-from gencode.core.events import Event, MessageAdded, TaskCreated, TaskQueued, TaskStarted
-from gencode.core.messages import Message, NoticeKind, SystemNotice, UserMessage
+from gencode.core.events import Event, MessageAdded, SessionRewound, TaskCreated, TaskQueued, TaskStarted
+from gencode.core.messages import AssistantMessage, Message, NoticeKind, SystemNotice, UserMessage
 from gencode.core.rules import Policy
 from gencode.core.spec import AgentSpec, Workspace
-from gencode.core.status import EndReason, Status
+from gencode.core.status import Status
+from gencode.core.structs import replace
 from gencode.core.task import Task, transcript_of
 from gencode.journal.dispatch import Handover, SharedJournal
 from gencode.journal.store import PostedMessage, Store
 from gencode.permissions.chain import Chain, ChainLink, Root, narrowed, rebuilt
-from gencode.sessions.caller import Caller, chain_link
-from gencode.sessions.session import Session
+from gencode.sessions.session import Caller, Session, chain_link
 from gencode.tasks.fork import kept_policies
 from gencode.tasks.remote_task import OtherProcesses
-from gencode.tasks.setup_builder import RunSetupBuilder, spawned
+from gencode.tasks.setup_builder import RunSetupBuilder
 from gencode.tasks.task_folders import TaskFolder, TaskFolders, place_notice
 
 if TYPE_CHECKING:
@@ -33,24 +31,20 @@ IN_CLONE = (
     "leave --background out."
 )
 _CUT = {
-    Status.CANCELLED: "You were stopped",
-    Status.INTERRUPTED: "You were interrupted",
-    Status.TIMED_OUT: "You ran out of time",
+    Status.CANCELLED: "Your last run was stopped",
+    Status.INTERRUPTED: "Your last run was interrupted",
+    Status.TIMED_OUT: "Your last run ran out of time",
     Status.FAILED: "Your last run failed",
 }
-_TO_ITSELF = {
-    EndReason.PROCESS_DIED: "the process that ran you died",
-    EndReason.PROCESS_LOST: "the process that ran you died, or could not reach the database",
-    EndReason.WORKER_LOST: "the worker that ran you died, was told to end, or could not reach the database",
-}
-"""Why it ended, as its own agent is told it."""
+TOOLS_AGAIN = "[Your tools are available again.]"
+_AS_TOLD = "Do what the user says now; continue the earlier work only if that follows from it."
 
 
 class CallerFactory:
-    """Finds the places of earlier tasks: the same folder, depth, model and permissions.
+    """Finds the callers of earlier tasks: the same folder, depth, model and permissions.
 
-    Permissions that were named for this session take the place of the stored ones; without them, today's
-    rules can only narrow what the task may do.
+    Permissions that were given for this session replace the stored ones; otherwise today's rules can only
+    narrow what the task may do.
     """
 
     def __init__(
@@ -73,7 +67,7 @@ class CallerFactory:
 
     @property
     def person(self) -> Caller:
-        """Where the person sits."""
+        """The person of this session."""
         return self._session.caller()
 
     @property
@@ -95,11 +89,11 @@ class CallerFactory:
         created = task.created if isinstance(task, Task) else task
         if created.tools is not None and not (isinstance(task, Task) and task.imported):
             kept = replace(created.tools, deny=(*created.tools.deny, *spec.tools.deny))
-            spec = replace(spec, tools=kept)  # what its file gained meanwhile is for new tasks
-        return spawned(spec) if created.spawned else spec
+            spec = replace(spec, tools=kept)  # additions to its file are for new tasks
+        return spec
 
     def for_received(self, created: TaskCreated, handover: Handover) -> Caller:
-        """The place of a new task that another process prepared."""
+        """The caller of a new task that another process prepared."""
         spec, here = self.agent_of(created), self.person
         model = replace(
             here.model, asked=created.asked_model, effort=handover.effort, warnings=handover.warnings
@@ -108,7 +102,7 @@ class CallerFactory:
         return replace(place, background=created.background, account=handover.account)
 
     def for_remote_fork(self, task: Task, asked: str) -> tuple[Caller, tuple[Policy, ...]]:
-        """Who asks for a fork of a task whose folder is not here, and the policies of that fork."""
+        """The caller of a fork whose original's folder is not here, and the policies of that fork."""
         if self._root is not None:
             raise UserMistake(
                 f"The folder {task.cwd} of task {task.id} is not on this machine, so a fork has the "
@@ -132,7 +126,7 @@ class CallerFactory:
     ) -> Caller:
         """The caller of a task that is resumed in this process, or in one `apart` on this machine.
 
-        A clone of that counts where its folder is not on this machine, or where it is to be `here`.
+        A clone may be used if the task's folder is not on this machine, or if it is to run `here`.
         """
         sits = self.person
         clone = await self._clone(task, sits.workspace, named=here, verb=verb)
@@ -163,12 +157,12 @@ class CallerFactory:
             raise UserMistake(f"{words} {why}".rstrip()) from None
 
     async def _sent_with(self, task: Task) -> "FolderSnapshot | None":
-        """How the folder of a task was that went to another machine, or of the one that it is a fork of."""
+        """The snapshot of the folder that was sent with a task, or with its fork's original."""
         if not isinstance(self._store, SharedJournal):
             return None
         for name in filter(None, (task.id, task.created.forked)):
-            if found := await self._store.parcels.returned(name):
-                return found[0].parcel
+            if found := await self._store.snapshots.returned(name):
+                return found[0].snapshot
         return None
 
     def _model(self, task: Task, asked: str, usual: Model) -> Model:
@@ -199,30 +193,43 @@ def busy_error(task: str, *, waits: bool) -> Conflict:
 
 
 def resume_messages(
-    task: Task, said: UserMessage, letters: Sequence[PostedMessage], events: Sequence[Event]
+    task: Task, said: UserMessage, unread: Sequence[PostedMessage], events: Sequence[Event]
 ) -> list[UserMessage]:
-    """The messages of a resumed task: why it had ended, its new prompt, and what came meanwhile.
+    """The messages of a resumed task: why it had ended, new messages, and its prompt.
 
-    Why it had ended it hears once, also where that happens again before anybody else has said anything.
+    Messages of the user are in the order in which they were sent. The reason of an end is told once, even if
+    the same happens again before any other message.
     """
     asked = [said] if said.text.strip() else []
+    mail = [posted.message for posted in unread]
+    asked = [*mail, *asked] if said.sender == "user" else [*asked, *mail]
     if not has_messages(events) and task.created.prompt:
         asked = [UserMessage(task.created.prompt), *asked]
-    mail = [letter.message for letter in letters]
-    known = [each.notice for each in trailing_notices(transcript_of(events))]
-    why = (
-        ended_notice(task) if task.run.started_at else ()
-    )  # else it was stopped before it had begun: no news to it
-    return [*(each for each in why if each.notice not in known), *asked, *mail]
+    transcript = transcript_of(events)
+    known = [each.notice for each in trailing_notices(transcript)]
+    last = events[-1].fact if events else None
+    gone = isinstance(last, SessionRewound) and last.conversation  # and with it the run that was interrupted
+    begun = task.run.started_at and not gone  # else it was stopped before it began
+    why = ended_notice(task) if begun else ()
+    return [*(each for each in why if each.notice not in known), *_tools_again(transcript), *asked]
+
+
+def _tools_again(transcript: Sequence[Message]) -> list[UserMessage]:
+    """The notice for an agent whose last reply was a report in a turn without tools."""
+    replies = (each for each in reversed(transcript) if isinstance(each, AssistantMessage))
+    last = next(replies, None)
+    if last is None or not last.closing:
+        return []
+    return [UserMessage(TOOLS_AGAIN, sender="system", notice=SystemNotice(NoticeKind.REMARK))]
 
 
 def has_messages(events: Sequence[Event]) -> bool:
-    """Whether an agent got any message in a run of its own; a fork may remember those of another task."""
+    """Whether an agent got any message in a run of its own; a fork has messages of its original."""
     return any(isinstance(event.fact, MessageAdded) for event in events)
 
 
 def has_unanswered_messages(task: Task, events: Sequence[Event]) -> bool:
-    """Whether an agent has messages that it did not answer, and so can be resumed without a new one."""
+    """Whether an agent has unanswered messages, and so can be resumed without a new one."""
     transcript = transcript_of(events)
     answered = bool(transcript) and not isinstance(transcript[-1], UserMessage)
     return not task.conversation and not (answered and has_messages(events))
@@ -232,17 +239,16 @@ def ended_notice(task: Task) -> list[UserMessage]:
     """The notice for an agent whose last run was stopped, interrupted or failed."""
     if task.status not in _CUT:
         return []
-    error = _TO_ITSELF.get(task.end.reason, task.end.error) if task.end.reason else task.end.error
-    why = f": {error.rstrip('.')}" if error else ""
-    text = (
-        f"{_CUT[task.status]}{why}. Continue from there; calls that did not finish are marked as interrupted."
-    )
+    why = f": {task.end.error.rstrip('.')}" if task.end.error else ""
+    by_user = task.conversation and task.status is Status.CANCELLED
+    text = f"[{_CUT[task.status]}{why}. Calls that did not finish are marked as interrupted. "
+    text += f"{_AS_TOLD if by_user else 'Continue from there.'}]"
     notice = SystemNotice(NoticeKind.ENDED, reason=task.end.reason)
     return [UserMessage(text, sender="system", notice=notice)]
 
 
 def trailing_notices(transcript: Sequence[Message]) -> list[UserMessage]:
-    """The notices of GenCode at the end of a transcript, after all that anybody said."""
+    """The notices of GenCode at the end of a transcript, after all other messages."""
     found: list[UserMessage] = []
     for message in reversed(transcript):
         if not isinstance(message, UserMessage) or message.sender != "system":
@@ -258,7 +264,7 @@ def with_place_notice(
     here: Workspace,
     events: Sequence[Event],
 ) -> list[UserMessage]:
-    """The messages of a resumed task with a notice about its folder, where that has changed."""
+    """The messages of a resumed task with a notice about its folder, if that has changed."""
     if workplace is not None and not has_messages(events):
         return [*heard, *workplace.introduction()]
     place = workplace.change_notice() if workplace else place_notice(task.delivered.place, here)
@@ -266,16 +272,18 @@ def with_place_notice(
 
 
 def queued_start(started: TaskStarted) -> tuple[TaskQueued, tuple[TaskStarted]]:
-    """The events of a resumed task that has to wait in the queue: at once, and when it begins."""
+    """The events of a resumed task that waits in the queue: those of now, and those of its start."""
     queued = TaskQueued(started.model, started.budget, started.output_schema)
     return queued, (replace(started, budget=None, output_schema=None),)
 
 
-def last_tools(events: Sequence[Event]) -> tuple[str, ...]:
-    """The tools an agent had when it last began to work."""
-    started = (event.fact for event in reversed(events) if isinstance(event.fact, TaskStarted))
-    last = next(started, None)
-    return last.tools if last else ()
+def last_start(events: Sequence[Event]) -> TaskStarted | None:
+    """The last start of an agent, with its prompt; None if there was none."""
+    started = [event.fact for event in events if isinstance(event.fact, TaskStarted)]
+    if not started:
+        return None
+    system = next((each.system for each in reversed(started) if each.system), "")
+    return replace(started[-1], system=system)
 
 
 def _place(depth: int, here: Caller, model: Model, chain: Chain, spec: AgentSpec) -> Caller:
@@ -304,7 +312,7 @@ def _elsewhere(task: Task, verb: str, *, far: bool) -> str:
 
 
 def _chain(task: Task | TaskCreated, spec: AgentSpec, today: Chain, root: Root | None) -> Chain:
-    """The policies as they were written, together with the ask and deny rules of today."""
+    """The stored policies, together with the ask and deny rules of today."""
     created = task.created if isinstance(task, Task) else task
     foreign = isinstance(task, Task) and task.imported
     if foreign or len(created.policies) < 2:
@@ -318,8 +326,8 @@ def _chain(task: Task | TaskCreated, spec: AgentSpec, today: Chain, root: Root |
 def _chain_in_clone(task: Task, spec: AgentSpec, today: Chain) -> Chain:
     """The policies of this folder, and below them those of the original one, which can only narrow them.
 
-    Nobody has granted anything here. Permissions that were named now belong to this folder, so they lift
-    nothing that the other one refuses.
+    Nothing was granted here. Permissions that were given for this session belong to this folder, so they
+    allow nothing that the original one refuses.
     """
     if len(task.created.policies) < 2:
         return today.below(chain_link(spec))

@@ -1,9 +1,9 @@
-"""A running task as its parent holds it, and its implementation for tasks of this process."""
+"""A running task, and its implementation for tasks of this process."""
 
 import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gencode.agent.recorder import Recorder
 from gencode.agent.run_setup import LoopResult, RunSetup
@@ -19,30 +19,34 @@ from gencode.tasks.deadline import Deadline, FindTask, TimeLimits, worked_second
 from gencode.tasks.liveness import Liveness
 from gencode.tasks.task_folders import TaskFolder
 
+if TYPE_CHECKING:
+    from gencode.tasks.delegate import AgentDelegate
+    from gencode.tasks.delivery import AgentInbox
+
 GRACE_SECONDS = 2.0
 RestsOn = Callable[[], Awaitable[tuple[FileChange, ...] | None]]
-"""Finds out what the result of a task rests on; None where that is not known."""
+"""Finds the inputs that the result of a task depends on; None if they are not known."""
 
 
 class RunningTask(ABC):
-    """One live task, and the branch of the stop tree it hangs from."""
+    """One running task, and its branch of the stop tree."""
 
     def __init__(
         self, stop: Stop, liveness: Liveness | None = None, limits: TimeLimits | None = None
     ) -> None:
         self.stop = stop
         self.deadline = Deadline(limits)
-        """When it has to end; not known of one that another process runs."""
+        """When it has to end; not known for a task of another process."""
         self.liveness = liveness
-        """Its signs of life; None of one that others time out when it gives none."""
+        """Its signs of life; None if others have to time it out."""
         self.trouble: GenCodeError | None = None
         self.work: asyncio.Task[None] | None = None
         self.overdue: StopCause | None = None
         """Why its time is up, if it is."""
         self.stop_requested = False
-        """Whether somebody in another process asked for its end."""
+        """Whether another process has asked to stop it."""
         self.sent_back: asyncio.Future[None] | None = None
-        """Done when the task is sent to the background; None while nobody waits who would have to know."""
+        """Done when the task is moved to the background; None while nobody waits for it."""
 
     @property
     @abstractmethod
@@ -57,7 +61,7 @@ class RunningTask(ABC):
     @property
     @abstractmethod
     def queued(self) -> bool:
-        """Whether it waits for its turn to begin."""
+        """Whether it waits in the queue."""
 
     @abstractmethod
     def tell(self, fact: PassingFact) -> None:
@@ -66,7 +70,7 @@ class RunningTask(ABC):
     @property
     @abstractmethod
     def elsewhere(self) -> bool:
-        """Whether another process works on it."""
+        """Whether another process runs it."""
 
     @property
     def interrupted(self) -> bool:
@@ -75,12 +79,12 @@ class RunningTask(ABC):
 
     @property
     def at_work(self) -> bool:
-        """Whether it works in this process, or waits for its turn to."""
+        """Whether it runs in this process, or waits for a slot."""
         return False
 
     @property
     def folder_notice(self) -> str:
-        """What a person should know of the folder it works in."""
+        """A note about its folder, for a person."""
         return ""
 
     @property
@@ -90,16 +94,16 @@ class RunningTask(ABC):
 
     @property
     def over(self) -> bool:
-        """Whether it has ended and that is written down."""
+        """Whether it has ended and that is written."""
         return self.work is not None and self.work.done() and self.task.status.ended
 
     async def has_ended(self) -> bool:
-        """Whether its end is written, although it may still be put away."""
+        """Whether its end is written, although its cleanup may still be running."""
         return self.task.status.ended
 
     @property
     def stopped_elsewhere(self) -> bool:
-        """Whether it has ended because somebody in another process asked for that."""
+        """Whether it has ended because another process asked for that."""
         return self.stop_requested and self.task.status is Status.CANCELLED
 
     async def wait(self, seconds: float) -> None:
@@ -108,7 +112,7 @@ class RunningTask(ABC):
             await asyncio.wait([self.work], timeout=seconds)
 
     async def ended(self) -> Task:
-        """The task once it has ended; raises what kept it from being written down, if anything did."""
+        """The task once it has ended; raises the error if its end could not be written."""
         if self.work is not None and not self.work.done():
             await _ended(self.work)
         if self.trouble is not None:
@@ -133,32 +137,32 @@ class RunningTask(ABC):
         return self.sent_back
 
     def move_to_background(self) -> None:
-        """Release whoever waits for it."""
+        """Release its parent, which waits for it."""
         if self.sent_back is not None and not self.sent_back.done():
             self.sent_back.set_result(None)
 
     def fall(self) -> None:
-        """Take it off the stop tree: it has ended."""
+        """Remove it from the stop tree: it has ended."""
         self.stop.fall()
 
     def run_in(self, work: "asyncio.Task[None]") -> None:
-        """The asyncio task in which it is looked after."""
+        """Set the asyncio task that supervises it."""
         self.work = work
 
     def fail(self, trouble: GenCodeError) -> None:
-        """Its end could not be written down."""
+        """Record that its end could not be written."""
         self.trouble = trouble
 
     def expire(self, why: StopCause) -> None:
-        """Its time is up."""
+        """Record that its time is up."""
         self.overdue = why
 
     def request_stop(self) -> None:
-        """Somebody in another process asked for its end."""
+        """Record that another process asked to stop it."""
         self.stop_requested = True
 
     async def time_out(self, why: StopCause) -> None:
-        """End it: it gave no sign of life for too long."""
+        """End it: it was silent for too long."""
         await self.halt(why)
 
     async def halt(self, why: StopCause) -> None:
@@ -168,12 +172,12 @@ class RunningTask(ABC):
             _, late = await asyncio.wait([self.work], timeout=GRACE_SECONDS)
             for work in late:
                 work.cancel()
-            if late:  # and what is cut off still writes down how it ended
+            if late:  # a cancelled task still writes how it ended
                 await asyncio.wait(late, timeout=GRACE_SECONDS)
 
 
 class LocalTask(RunningTask):
-    """A task that runs in this process: its setup, its transcript and its recorder."""
+    """A task that runs in this process: its setup, transcript and recorder, its inbox and its delegate."""
 
     def __init__(
         self,
@@ -182,6 +186,8 @@ class LocalTask(RunningTask):
         record: Recorder,
         stop: Stop,
         *,
+        inbox: "AgentInbox",
+        delegate: "AgentDelegate",
         workplace: TaskFolder | None = None,
         liveness: Liveness | None = None,
         limits: TimeLimits | None = None,
@@ -189,21 +195,23 @@ class LocalTask(RunningTask):
         rests_on: RestsOn | None = None,
         ready: LoopResult | None = None,
     ) -> None:
-        """`first` is written once it is its turn to work; nothing when it works from the start.
+        """`first` is written when it leaves the queue; empty if it did not have to wait.
 
-        `ready` is how it ends without any work, when its result is known already. `rests_on` says what its
-        result rests on, where that is written down so that it may be given again.
+        `ready` is its result, if that is known without a run. `rests_on` finds the inputs of its result, if
+        those are recorded so that it can be reused.
         """
         super().__init__(stop, liveness, limits)
         self.setup = setup
         self.transcript = transcript
         self.record = record
+        self.inbox = inbox
+        self.delegate = delegate
         self.workplace = workplace
         self.first = first
         self.rests_on = rests_on
         self.ready = ready
         self.turns = stop.branch()
-        """The branch its turns hang from; when only that is stopped, the agent may still report."""
+        """The branch of its turns; if only that is stopped, the agent may still report."""
         self.reports = False
         self.began = record.task
         """The task as it was before this run."""
@@ -215,23 +223,23 @@ class LocalTask(RunningTask):
 
     @property
     def queued(self) -> bool:
-        """Whether it waits for its turn to begin."""
+        """Whether it waits in the queue."""
         return bool(self.first)
 
     @property
     def elsewhere(self) -> bool:
-        """Whether another process works on it."""
+        """Whether another process runs it."""
         return False
 
     @property
     def at_work(self) -> bool:
-        """Whether it works in this process, or waits for its turn to."""
+        """Whether it runs in this process, or waits for a slot."""
         slot = self.setup.slot
         return slot is None or slot.held or slot.waits
 
     @property
     def folder_notice(self) -> str:
-        """What a person should know of the folder it works in."""
+        """A note about its folder, for a person."""
         return self.workplace.notice if self.workplace is not None else ""
 
     @property
@@ -249,29 +257,29 @@ class LocalTask(RunningTask):
         self.record.tell(fact)
 
     def begun(self) -> None:
-        """It is its turn to work, and that is written down."""
+        """Record that it has left the queue, and that this is written."""
         self.first = ()
 
     def fall(self) -> None:
-        """Take it off the stop tree and let others work: it has ended."""
+        """Remove it from the stop tree and release its slot: it has ended."""
         self.turns.fall()
         super().fall()
         if self.setup.slot is not None:
             self.setup.slot.release()
 
     def change_seconds(self, budget: Budget, find: FindTask) -> None:
-        """Limit its seconds by another budget; its earlier runs count."""
+        """Apply the seconds of another budget; its earlier runs count."""
         self.deadline.change_budget(self.task, budget, worked_seconds(self.began), find)
 
     def report(self, why: StopCause) -> None:
-        """Stop the work, and let the agent say in one last turn what it has found."""
+        """Stop the work, and let the agent report in one last turn."""
         self.reports = True
         self.turns.stop(why)
 
     def interrupt(self, why: StopCause) -> None:
-        """Interrupt what it does now: an agent continues from there, a conversation's turn is over.
+        """Interrupt the current step: an agent continues from there, a conversation's turn ends.
 
-        One that waits for its turn does nothing that could be cut.
+        A task in the queue does nothing that could be interrupted.
         """
         if self.first:
             return

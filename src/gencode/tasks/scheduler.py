@@ -1,9 +1,9 @@
-"""Runs scheduled jobs: each time once, in whichever process is there, with nobody to ask.
+"""Runs scheduled jobs: each run once, in whichever process is there, with nobody to ask.
 
-A run is claimed in one transaction that also moves the job to its next time, so that of several processes
-exactly one has it. What was due while nobody was there is not run late: it is counted and reported, once. A
-process that is killed between claiming a run and starting it loses that run, and whoever looks next reports
-it; a run is never started twice.
+A run is claimed in one transaction that also moves the job to its next time, so that only one of several
+processes has it. Runs that were due while no process was there are not made up for: they are counted and
+reported, once. A process that is killed between claiming a run and starting it loses that run, and the next
+one to look reports it; a run is never started twice.
 """
 
 import asyncio
@@ -14,7 +14,6 @@ from datetime import UTC, datetime, timedelta
 from typing import Protocol
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from gencode.channels.address import parse_address
 from gencode.channels.outbox import LONGEST, Outbox, OutgoingMessage
@@ -24,10 +23,11 @@ from gencode.core.outcome import Outcome
 from gencode.core.rules import Action, Mode, Policy, Rule, RuleSource, merge
 from gencode.core.spec import TaskRequest
 from gencode.core.status import Status, as_verb
+from gencode.core.structs import replace
 from gencode.core.text import clip
 from gencode.journal.owner import new_owner, owner_state
 from gencode.journal.store import Store
-from gencode.schedule.recurrence import count_until, next_time, read_schedule, told, zone_of
+from gencode.schedule.recurrence import count_until, format_time, next_time, read_schedule, zone_of
 from gencode.schedule.scheduled_jobs import ScheduledJob
 from gencode.tasks.liveness import ownership_of
 from gencode.tasks.running_task import RunningTask
@@ -37,17 +37,16 @@ log = logging.getLogger(__name__)
 LOOK_SECONDS = 1.0
 MOST_AT_ONCE = 4
 GRACE = timedelta(seconds=60)
-"""So late a run may begin; what is later was missed."""
+"""How late a run may begin; after that it counts as missed."""
 MOST_COUNTED = 1_000
 FORGOTTEN = timedelta(days=1)
-"""After so long a process of another machine is taken for dead, whatever its task says."""
+"""After how long a process of another machine counts as dead, whatever its task says."""
 UNSTARTED = timedelta(minutes=10)
-"""After so long one that has not even begun a task."""
-"""How the origin of a rule begins that was given for just this."""
+"""After how long one that has not begun a task counts as dead."""
 
 
 class OpenFolder(Protocol):
-    """An open GenCode in the folder of an appointment."""
+    """An open GenCode in the folder of a job."""
 
     @property
     def policy(self) -> Policy:
@@ -55,7 +54,7 @@ class OpenFolder(Protocol):
         ...
 
     def set_policy(self, policy: Policy) -> None:
-        """Go on under another policy."""
+        """Set the policy of the session."""
         ...
 
     async def start_task(self, request: TaskRequest) -> RunningTask:
@@ -72,16 +71,16 @@ class OpenFolder(Protocol):
 
 
 def any_folder(_job: ScheduledJob) -> bool:
-    """Whatever is due is run here."""
+    """Accepts every job."""
     return True
 
 
 OpenFolderOf = Callable[[ScheduledJob], AbstractAsyncContextManager[OpenFolder]]
-"""Opens the folder of an appointment as it is today, with nobody to ask."""
+"""Opens the folder of a job as it is today, with nobody to ask."""
 
 
 class RunResult(Struct, frozen=True):
-    """How a run ended; `text` is what came of it, or why nothing did."""
+    """The result of a run; `text` is its result or error."""
 
     status: str
     text: str = ""
@@ -90,7 +89,7 @@ class RunResult(Struct, frozen=True):
 class Scheduler:
     """Runs scheduled jobs when they are due. `tell` gets a line about every run that is missed or ends.
 
-    What is not `mine`, because its folder is on another machine, is left to others.
+    Jobs that are not `mine`, because their folder is on another machine, are left to others.
     """
 
     def __init__(
@@ -115,7 +114,7 @@ class Scheduler:
         self._drained = True
 
     async def run(self) -> None:
-        """Run what is due and deliver what waits, until it is cancelled; then running work is stopped."""
+        """Run due jobs and deliver messages until cancelled; then running jobs are stopped."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._keep_delivering())
             while not self._drained:
@@ -135,12 +134,12 @@ class Scheduler:
                     await self._bury(each, now)
                 elif self._mine(each) and (run := await self._claim(each, now)):
                     claimed.append(run)
-            except UserMistake as mistake:  # a zone that is not there any more, say
+            except UserMistake as mistake:  # a time zone that no longer exists, for example
                 log.warning("the scheduled job %s cannot be run: %s", each.id, mistake)
         return claimed
 
     async def fire(self, job: ScheduledJob) -> None:
-        """Run what was claimed, and write down how it ended."""
+        """Run a claimed job, and write how it ended."""
         run = RunResult(Status.CANCELLED, "the process ended")
         try:
             async with self._slots:
@@ -159,7 +158,7 @@ class Scheduler:
             await asyncio.sleep(LOOK_SECONDS)
 
     async def _claim(self, job: ScheduledJob, now: datetime) -> ScheduledJob | None:
-        """The run that is due at this moment, if it is ours; what was missed before it is reported."""
+        """The run that is due now, if we get it; missed runs before it are reported."""
         zone, due = zone_of(job.zone), moment(job.due or stamp(now))
         schedule = read_schedule(job.when, moment(job.created_at))
         late = now - GRACE
@@ -185,11 +184,11 @@ class Scheduler:
         return replace(after, revision=job.revision + 1) if runs else None
 
     async def _bury(self, job: ScheduledJob, now: datetime) -> None:
-        """Let go of a run whose process died, and report it."""
+        """Release a run whose process died, and report it."""
         lost = owner_state(job.owner)
         if lost == "alive" or (lost == "unknown" and not await self._is_gone(job, now)):
             return
-        run = f"{_named(job)}: its run of {told(moment(job.began), zone_of(job.zone))}"
+        run = f"{_named(job)}: its run of {format_time(moment(job.began), zone_of(job.zone))}"
         why = "its process died" if lost == "dead" else "its process died or could not reach the database"
         text, status = f"{run} was interrupted, because {why}; {_way(job)}", str(Status.INTERRUPTED)
         if not job.last_task:
@@ -236,7 +235,7 @@ class Scheduler:
         return RunResult("told", f"The conversation {job.session} is running and gets it as a message.")
 
     async def _close(self, job: ScheduledJob, run: RunResult) -> None:
-        """Write down how a run ended; one that is not planned again goes when it went well."""
+        """Write how a run ended; a job without a next time is removed if it went well."""
         went_well = run.status in (Status.COMPLETED, "told")
         text = clip(f"{_named(job)} {_ended(run.status)}.\n{run.text}".strip(), LONGEST - 200)
         try:
@@ -259,7 +258,7 @@ class Scheduler:
         make: Callable[[ScheduledJob], ScheduledJob | None],
         draft: OutgoingMessage | None = None,
     ) -> None:
-        """Change an appointment that this process is at, as it is now; one that was removed stays so."""
+        """Change the current version of a job that this process runs; a removed job stays removed."""
         while True:
             found = [each for each in await self._store.schedule.jobs() if each.id == job.id]
             if not found or found[0].owner != self._owner:
@@ -271,9 +270,9 @@ class Scheduler:
 
 
 def scheduled_policy(stored: Policy, today: Policy) -> Policy:
-    """What a run may do: what it could when it was planned, and nothing that today's settings are against.
+    """The policy of a run: what was allowed when it was scheduled, without what today's settings are against.
 
-    An allow rule of a file counts only while it still stands there; one that was given for this run stays.
+    An allow rule of a file applies only while it is still there; one that was given for this job stays.
     """
     now = {(rule.tool, rule.pattern) for rule in today.rules if rule.action is Action.ALLOW}
     kept = [rule for rule in stored.rules if _lasts(rule, now)]
@@ -298,7 +297,7 @@ def _named(job: ScheduledJob) -> str:
 
 
 def _missed_words(job: ScheduledJob, missed: int, first: datetime) -> str:
-    since = told(first, zone_of(job.zone))
+    since = format_time(first, zone_of(job.zone))
     if missed == 1:
         return f"{_named(job)}: its run of {since} was missed, because GenCode was not running."
     count = f"{missed:,}{' or more' if missed >= MOST_COUNTED else ''}"

@@ -1,10 +1,11 @@
 """The task service: starts, resumes, forks, messages and budgets tasks for a person or a program."""
 
 import asyncio
+import time
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from gencode.agent.models import elsewhere
 from gencode.agent.run_setup import RunLimits
@@ -16,33 +17,34 @@ from gencode.core.events import BudgetSet
 from gencode.core.messages import NoticeKind, SystemNotice, UserMessage
 from gencode.core.spec import AgentSpec, ForkPoint, TaskRequest
 from gencode.core.status import Status
-from gencode.core.task import Task, untold_commands
+from gencode.core.structs import replace
+from gencode.core.task import Task, undelivered_commands
 from gencode.files.file_versions import SeenFiles
 from gencode.journal.dispatch import Handover
 from gencode.journal.store import TaskQuery, TaskSignal
-from gencode.sessions.caller import Approved
-from gencode.sessions.session import Session
+from gencode.sessions.session import Approved
 from gencode.tasks.argument_checks import checked_budget, checked_message
-from gencode.tasks.control import MessageKept, MessageSender
+from gencode.tasks.control import MessageKept
 from gencode.tasks.deadline import TimeLimit, seconds_left, time_limits
-from gencode.tasks.delegate import Delegation
-from gencode.tasks.delivery import worth_a_turn
+from gencode.tasks.delivery import as_delivered, undelivered, worth_a_turn
 from gencode.tasks.fork import Fork, fork_point
+from gencode.tasks.liveness import is_abandoned, ownership_of
 from gencode.tasks.plan import EarlierTask, TaskPlan, check_prompt, check_turns
-from gencode.tasks.records import TaskRecords
 from gencode.tasks.remote_task import DetachedTask
 from gencode.tasks.running_task import LocalTask, RunningTask
 from gencode.tasks.setup_builder import output_schema_at, with_checked_schema
-from gencode.tasks.start import TaskStarter
 from gencode.tasks.task_budgets import TaskBudgets
+from gencode.tasks.watch import LOOK_SECONDS
 
 COME_BACK = UserMessage(
-    "Background work has finished. Tell the user the result.",
+    "[Background work has finished. Tell the user the result.]",
     sender="system",
     notice=SystemNotice(NoticeKind.RESULTS),
 )
+PATIENCE = 60.0
+"""How many seconds a process that has leased a task may need to resume it."""
 MOST_LED = 1_000
-"""So many conversations are remembered; in older ones what was said yes to for all of one is asked again."""
+"""How many conversations are remembered; in older ones approvals for the session are asked for again."""
 BLIND = (
     "The model {model} does not accept images, so nothing was sent. Choose another model, or describe the "
     "image."
@@ -51,64 +53,56 @@ OWN_FORM = (
     "{session} is a conversation; its answers follow the output-schema of the agent that leads it. Leave the "
     "schema out."
 )
+
+if TYPE_CHECKING:
+    from gencode.tasks.rewind import Rewound
+    from gencode.tasks.task_parts import TaskParts
 Prompt = str | UserMessage
-"""What a person says, alone or with the pictures that go with it."""
+"""A prompt, with or without images."""
 
 
 class SessionLimits(Struct, frozen=True):
-    """What bounds everything that is asked for here."""
+    """The limits of everything that is requested in a session."""
 
     turns: int | None = None
     seconds: float | None = None
     budget: Budget = NO_BUDGET
     named: Budget = NO_BUDGET
-    """What of the budget was said for this very session."""
+    """The part of the budget that was set for this very session."""
 
 
 class TaskService:
-    """Starts, resumes and forks the tasks of a session, within its terms."""
+    """Starts, resumes and forks the tasks of a session, within its limits."""
 
-    def __init__(
-        self,
-        session: Session,
-        *,
-        limits: SessionLimits,
-        records: TaskRecords,
-        delegation: Delegation,
-        starter: TaskStarter,
-    ) -> None:
-        self._session = session
-        self._limits = limits
-        self._store = store = delegation.store
-        self._records = records
-        self._delegation = delegation
-        self._planner = delegation.planner
-        self._watch = delegation.watch
-        self._supervisor = delegation.supervisor
-        self._starter = starter
-        self._processes = starter.processes
-        self._messages = MessageSender(self._processes, store, delegation.reach, delegation.watch, self._wake)
-        self._budgets = TaskBudgets(store, limits.budget, limits.named)
-        self._led: dict[str, tuple[SeenFiles, Approved]] = {}
-        """What conversations that were led here know of files, and what is approved in each."""
+    def __init__(self, parts: "TaskParts") -> None:
+        self._parts = parts
+        self._session = parts.session
+        self._limits = limits = parts.limits
+        self._store = parts.store
+        self._planner = parts.planner
+        self._supervisor = parts.supervisor
+        self._starter = parts.starter
+        self._budgets = TaskBudgets(parts.store, limits.budget, limits.named)
+        self._led: dict[str, tuple[SeenFiles | None, Approved]] = {}
+        """The file versions known to conversations that were led here, and the approvals in each."""
         self._waking = asyncio.Lock()
 
     async def start(self, request: TaskRequest) -> RunningTask:
         """Start one subagent without a main conversation: the settings are its root policy."""
-        with elsewhere(far=self._processes.far and request.isolation == "process"):
+        with elsewhere(far=self._parts.processes.far and request.isolation == "process"):
             caller = replace(self._session.caller().afresh(), account=await self._budgets.open_account())
         return await self._starter.start(
             await self._planner.plan_new(request, caller, seconds=self._limits.seconds)
         )
 
     async def resume(self, task: str, request: TaskRequest) -> RunningTask:
-        """Go on with an earlier task, as it was."""
-        found = await self._records.find(task)
+        """Resume an earlier task."""
+        found = await self._parts.records.find(task)
         if found.conversation and request.output_schema is not None:
             raise UserMistake(OWN_FORM.format(session=found.id))
         if found.conversation:
             raise UserMistake(f"{found.id} is a conversation; resume it with: gen -p --session {found.id}")
-        await self._watch.check_not_woken(found)
+        await self._parts.watcher.check_not_woken(found)
         return await self._resumed(found, request)
 
     async def _resumed(self, found: Task, request: TaskRequest) -> RunningTask:
@@ -124,9 +118,9 @@ class TaskService:
         return await self._starter.start(plan)
 
     async def _account_above(self, task: Task) -> str:
-        """The account of this session, where it pays for a task; a conversation pays for its own.
+        """The account of this session, if it pays for a task; a conversation pays for its own.
 
-        What that may spend by what is said here applies from now on, unless somebody is at a turn of it.
+        The conversation's budget as it is here applies from now on, unless a turn of it is running.
         """
         top = await self._budgets.root_of(task)
         if not top.conversation:
@@ -140,7 +134,7 @@ class TaskService:
     async def fork(self, task: str, fork: Fork, request: TaskRequest) -> LocalTask:
         """Start a fork of an earlier task."""
         found = await self._forkable(task)
-        _, request = await self._forms(found, fork, request)  # what is not there costs nothing
+        _, request = await self._forms(found, fork, request)  # before anything is spent
         request = fork.bounding(request, found)
         account = await self._account_above(found)
         async with self._budgets.with_advice():
@@ -148,7 +142,7 @@ class TaskService:
             return await self._starter.start_here(plan)
 
     async def fork_detached(self, task: str, fork: Fork, request: TaskRequest) -> DetachedTask:
-        """The same in a process that outlives this one, or on a worker that can have its folder."""
+        """Start a fork in a process that outlives this one, or on a worker that can have its folder."""
         found = await self._forkable(task)
         check_prompt(request.prompt)
         check_turns(request.max_turns)
@@ -161,20 +155,20 @@ class TaskService:
         return await self._starter.detach(plan)
 
     async def fork_in_background(self, task: str, fork: Fork, request: TaskRequest) -> Task:
-        """A fork that nobody waits for: here, or on a worker where its folder is not here; as it is then."""
-        if not self._planner.callers.is_far(await self._forkable(task)):
+        """Start a fork in the background, here or on a worker if its folder is not here; the task then."""
+        if not self._parts.callers.is_far(await self._forkable(task)):
             return (await self.fork(task, fork, request)).task
         begun = await self.fork_detached(task, fork, request)
-        return await self._records.find(begun.id)
+        return await self._parts.records.find(begun.id)
 
     async def _forms(self, found: Task, fork: Fork, request: TaskRequest) -> tuple[ForkPoint, TaskRequest]:
-        """Where a fork begins, and its request; without a schema it has the one that counted there."""
+        """Where a fork begins, and its request, by default with the schema that applied there."""
         events = await self._store.events(found.id)
         point = fork_point(found, events, fork)
         return point, await with_checked_schema(request, output_schema_at(events, point.at))
 
     async def _forkable(self, task: str) -> Task:
-        found = await self._records.find(task)
+        found = await self._parts.records.find(task)
         if found.conversation:
             raise UserMistake(
                 f"{found.id} is a conversation, and only tasks of subagents can be forked. Fork one of its "
@@ -185,36 +179,76 @@ class TaskService:
     async def send(self, task: str, text: str, *, here: bool = False) -> tuple[Task, bool]:
         """Send a message to a task; a subagent that has ended is resumed with it, in the background.
 
-        That is in a process of its own where there can be others, unless it should be `here`.
+        It is resumed in its own process if there can be others, unless it should be `here`.
 
-        The task as it is then, and whether it was woken. What is refused is not kept; `MessageKept` says that
-        somebody was to hear it who ended before, and cannot go on now. Who is woken by somebody else at the
-        same moment hears it from there.
+        The task at that moment, and whether it was resumed. A refused message is not kept; `MessageKept` says
+        that the task ended before it could read the message, and cannot be resumed now. If somebody else
+        resumes it at the same moment, it reads the message there.
         """
-        found = await self._watch.task((await self._records.find(task)).id)
-        return await self._messages.send(found, text, here=here)
+        found = await self._parts.watcher.task((await self._parts.records.find(task)).id)
+        return await self._send(found, text, here=here)
 
     async def wake(self, task: Task) -> Task:
         """Resume a task that has ended with the messages that wait for it."""
-        return await self._messages.wake(task)
+        return (await self._send(task, "", posted=True))[0]
+
+    async def _send(
+        self, found: Task, text: str, *, here: bool = False, posted: bool = False
+    ) -> tuple[Task, bool]:
+        until = time.monotonic() + PATIENCE
+        while True:
+            seen = self._store.changes.count
+            # On its way to another machine a prompt could be lost, a posted message is not.
+            far = self._parts.processes.far and not here
+            if not posted and (far or found.conversation or not found.status.ended):
+                found = await self._parts.control.send(found.id, text)
+                posted = True
+            if posted and not await self._has_unread(found):
+                return found, False
+            try:
+                await self._wake(found.id, "" if posted else text, here=here)
+                return await self._parts.watcher.task(found.id), True
+            except UserMistake as refused:
+                now = await self._parts.watcher.task(found.id)
+                lost = now.seq != found.seq or await self._is_leased(found.id)
+                if posted and not await self._has_unread(now):
+                    return now, False
+                if not lost or time.monotonic() > until:
+                    if posted:
+                        raise MessageKept(f"{refused} The message to task {found.id} is kept.") from None
+                    raise
+            found = now
+            await self._store.changes.after(seen, LOOK_SECONDS)
 
     async def _wake(self, task: str, prompt: str, *, here: bool) -> None:
+        """Resume a task in the background, in its own process if possible."""
         request = TaskRequest("", prompt, resume=task, background=True)
-        if self._processes.possible and not here:
+        if self._parts.processes.possible and not here:
             await self.detach(request)
             return
-        async with self._waking:  # all of this process is one owner, who cannot lose against itself
+        async with self._waking:  # leases exclude other processes only
             await self.resume(task, request)
+
+    async def _has_unread(self, task: Task) -> bool:
+        """Whether a subagent has ended with unread messages."""
+        if not task.status.ended or task.conversation:
+            return False
+        return bool(await self._store.unread_messages(task.id))
+
+    async def _is_leased(self, task: str) -> bool:
+        """Whether a process has leased a task to resume it."""
+        held = await ownership_of(self._store, task)
+        return held is not None and not is_abandoned(held)
 
     async def detach(self, request: TaskRequest) -> str:
         """Start a subagent, or resume an earlier one, in a process that outlives this one; its id."""
         check_turns(request.max_turns)
-        with elsewhere(far=self._processes.far):
+        with elsewhere(far=self._parts.processes.far):
             if request.resume:
                 request = await with_checked_schema(request)
-                earlier = await self._records.find(request.resume)
-                await self._watch.check_not_woken(earlier)
-                await self._budgets.check_not_spent(earlier)  # a worker would say so to nobody
+                earlier = await self._parts.records.find(request.resume)
+                await self._parts.watcher.check_not_woken(earlier)
+                await self._budgets.check_not_spent(earlier)  # nobody would see the error of a worker
                 account = await self._account_above(earlier)
                 seconds = self._limits.seconds
                 plan = await self._planner.plan_detached_resume(earlier, request, seconds, account)
@@ -225,9 +259,9 @@ class TaskService:
             return (await self._starter.detach(plan.detached)).id
 
     async def take_on(self, handover: Handover) -> RunningTask:
-        """Start a task that another process handed over, or resume it where a third one died with it."""
+        """Start a task that another process handed over, or resume it if a third process died with it."""
         known = handover.seen or (await self._store.task(handover.task) if handover.task else None)
-        # One that was to go on is pending once somebody has written down what it was told.
+        # A task that is resumed is pending once its new messages are written.
         told = known is not None and known.status is Status.PENDING and handover.created is None
         if known is not None and (told or known.status is Status.RUNNING):
             return await self._starter.start(await self._planner.plan_takeover(known, handover))
@@ -242,7 +276,7 @@ class TaskService:
             background=True,
             output_schema=handover.output_schema,
         )
-        request, found = await with_checked_schema(request), await self._records.find(handover.task)
+        request, found = await with_checked_schema(request), await self._parts.records.find(handover.task)
         await self._budgets.check_not_spent(found)
         return await self._resume_here(found, request, handover.account)
 
@@ -254,24 +288,27 @@ class TaskService:
         *,
         named: str = "",
         waits: bool = False,
+        model: str = "",
     ) -> LocalTask:
-        """Start a turn of a conversation that this agent leads; a new one may be `named` by an id.
+        """Start a turn of a conversation that this agent leads; a new one may get the id in `named`.
 
-        With `waits` it ends when its background commands have, or `command_seconds` are over: nobody stays
-        who could begin another turn when they do.
+        `model` is the one that the file of a slash command names.
+
+        With `waits` it ends when its background commands have, or `command_seconds` are over: no later turn
+        could report them.
         """
         said = checked_message(prompt)
-        model = self._session.model.current
-        if said.images and not model.sees:
-            raise UserMistake(BLIND.format(model=model.name))
-        found = await self._records.find(session) if session is not None else None
+        answers = self._session.model.for_turn(model)
+        if said.images and not answers.sees:
+            raise UserMistake(BLIND.format(model=answers.name))
+        found = await self._parts.records.find(session) if session is not None else None
         budget = await self._budgets.of_conversation(found)
         left = seconds_left(found, budget)
         bounds = time_limits({TimeLimit.BUDGET: left, TimeLimit.RUN: self._limits.seconds})
         limits = RunLimits(self._limits.turns or spec.max_turns, commands=None if waits else 0.0)
         known = self._led.get(found.id) if found else None
         seen, approved = known or (None, self._session.approved.for_session())
-        caller = replace(self._session.leader(spec), seen=seen, approved=approved)
+        caller = replace(self._session.leader(spec), model=answers, seen=seen, approved=approved)
         plan = await self._planner.plan_turn(spec, said, caller, limits, bounds, budget, found, named)
         job = await self._starter.start_here(plan)
         self._budgets.keep(job.id, budget)
@@ -281,12 +318,26 @@ class TaskService:
             del self._led[next(iter(self._led))]
         return job
 
-    async def hear(self, spec: AgentSpec, session: str, said: UserMessage | None = None) -> LocalTask | None:
-        """Start a turn of an idle conversation with the results that wait for it, or with a message.
+    async def delete_failed(self) -> None:
+        """Delete the failed and cancelled subagents of conversations that were led here.
 
-        None when nothing waits that is worth a turn; `MessageKept` when its budget is spent.
+        One whose end its parent was not told yet stays until it is.
         """
-        found = await self._records.find(session)
+        for session in self._led:
+            parent = await self._store.task(session)
+            if parent is None:
+                continue
+            query = TaskQuery(parent=session, statuses=(Status.FAILED, Status.CANCELLED))
+            for child in as_delivered(parent, await self._store.tasks(query)):
+                if not undelivered(parent, child):
+                    await self._parts.records.remove(child.id)
+
+    async def hear(self, spec: AgentSpec, session: str, said: UserMessage | None = None) -> LocalTask | None:
+        """Start a turn of an idle conversation for the results that wait for it, or with a message.
+
+        None if nothing that is worth a turn waits; `MessageKept` if its budget is spent.
+        """
+        found = await self._parts.records.find(session)
         children = await self._store.tasks(TaskQuery(parent=found.id))
         if said is None and (worth_a_turn(found, children) or self.commands_ended(found)):
             said = COME_BACK
@@ -299,24 +350,24 @@ class TaskService:
 
     def commands_ended(self, task: Task) -> bool:
         """Whether a background command of an idle task has ended here and that was not delivered."""
-        if not (untold := untold_commands(task)):
+        if not (undelivered := undelivered_commands(task)):
             return False
         here = self._session.shells.all().of_task(task.id)
-        return any(each.shell in here and here[each.shell].over for each in untold)
+        return any(each.shell in here and here[each.shell].over for each in undelivered)
 
     @property
     def budget(self) -> Budget:
-        """What a conversation may spend."""
+        """The budget of a conversation."""
         return self._budgets.budget
 
     async def set_session_budget(self, budget: Budget, conversation: str | None = None) -> None:
-        """Let this session spend so much from now on: all work of this process, and this conversation.
+        """Set the budget of this session: all work of this process, and this conversation.
 
-        What was spent before counts. UserMistake for dollars where the price of the model is not known.
+        Earlier costs count. UserMistake for dollars if the price of the model is not known.
         """
-        found = await self._records.find(conversation) if conversation is not None else None
+        found = await self._parts.records.find(conversation) if conversation is not None else None
         if budget.usd is not None:
-            self._delegation.setups.check_model(self._session.model.current.name)
+            self._parts.setups.check_model(self._session.model.current.name)
         await self._budgets.limit_session(budget)
         tops = {found.id: found} if found is not None else {}
         for live in self._supervisor.local_tasks():
@@ -328,22 +379,22 @@ class TaskService:
             self._budgets.keep(top.id, budget)
 
     async def set_budget(self, task: str, budget: Budget | Mapping[str, float | None]) -> Budget:
-        """Let a task spend so much from now on, with everything below it and all that it ever spent.
+        """Set the budget of a task with its subagents; earlier costs count.
 
-        It may be at work, here or in another process. UserMistake when those above it leave less than that.
+        It may be running, in any process. UserMistake if less is left in the accounts above it.
         """
-        found, budget = await self._records.find(task), checked_budget(budget)
+        found, budget = await self._parts.records.find(task), checked_budget(budget)
         if budget.usd is not None and found.run.model:
-            self._delegation.setups.check_model(found.run.model)
+            self._parts.setups.check_model(found.run.model)
         if found.conversation:
             self._budgets.keep(found.id, await self._budgets.of_conversation(found))
         await self._set(found, budget)
         return budget
 
     async def _set(self, task: Task, budget: Budget) -> None:
-        """Bound a task in the ledger, which applies at once, and write that into its journal.
+        """Limit a task in the ledger, which applies at once, and write that into its journal.
 
-        A process that runs it elsewhere reads it from the ledger when it is told to.
+        A process that runs it elsewhere gets a signal to read the ledger.
         """
         job = self._supervisor.local(task.id)
         if job is not None:
@@ -352,7 +403,7 @@ class TaskService:
             await job.record.commit(BudgetSet(budget))
             return
         try:
-            async with self._starter.borrow(task.id) as lease:
+            async with self._starter.idle_lease(task.id) as lease:
                 await self._budgets.limit(task, budget)
                 await self._store.append(lease, [BudgetSet(budget)])
         except (StoreTrouble, BudgetSpent):
@@ -361,17 +412,30 @@ class TaskService:
             await self._budgets.limit(task, budget)
             await self._store.send_signal(task.id, TaskSignal.BUDGET)
 
+    async def rewind(
+        self, session: Task, to: int, *, conversation: bool, files: bool, overwrite: bool
+    ) -> "Rewound":
+        """Rewind an idle conversation, the files that its agents changed, or both to an earlier prompt."""
+        done = await self._parts.rewinder.rewind(
+            session, to, conversation=conversation, files=files, overwrite=overwrite
+        )
+        if known := self._led.get(session.id):
+            self._led[session.id] = (None, known[1])  # the rest of its transcript says which files it knows
+        return done
+
     async def budget_of(self, session: str | None) -> Budget:
-        """What a conversation may spend, by what was said now and before."""
-        return await self._budgets.of_conversation(await self._records.find(session) if session else None)
+        """The budget of a conversation now."""
+        return await self._budgets.of_conversation(
+            await self._parts.records.find(session) if session else None
+        )
 
     async def current_budget(self, task: Task) -> Budget:
-        """What a task may spend at this moment, wherever that was said."""
+        """The budget of a task now, whichever process set it."""
         return await self._budgets.current(task)
 
-    async def compact(self, spec: AgentSpec, session: str, why: str = "a person asked for it") -> bool:
-        """Compact an idle conversation that this agent leads; False when there is nothing to leave out."""
-        found = await self._records.find(session)
+    async def compact(self, spec: AgentSpec, session: str, why: str = "the user asked for it") -> bool:
+        """Compact an idle conversation that this agent leads; False if nothing can be left out."""
+        found = await self._parts.records.find(session)
         run = EarlierTask(found)
         plan = TaskPlan(agent=spec, place=self._session.leader(spec).leading(spec), run=run)
         return await self._starter.compact(plan, run, why)

@@ -6,21 +6,20 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec import Struct
-from msgspec.structs import replace
 
+from gencode.agent.agent_environment import AgentEnvironment, EnvironmentReader
 from gencode.agent.call_budget import NO_PRICE
 from gencode.agent.final_answer import Form
 from gencode.agent.gate import Approvals, CallingAgent, Gate, RelatedTasks
 from gencode.agent.instructions import no_instructions
 from gencode.agent.models import Model, ModelRegistry
 from gencode.agent.ports import AgentSource
-from gencode.agent.prompt import system_prompt
-from gencode.agent.run_setup import RunLimits, RunSetup
-from gencode.agent.toolbox import GrowingToolbox, MissingTool, Tool, Toolbox
+from gencode.agent.prompt import changed_conditions, system_prompt
+from gencode.agent.toolbox import MissingTool, Tool, Toolbox
 from gencode.core.budget import Budget, Price
 from gencode.core.errors import UserMistake
-from gencode.core.events import Event, TaskCreated, TaskQueued, TaskStarted
-from gencode.core.messages import ToolCall, Usage
+from gencode.core.events import Event, RunConditions, TaskCreated, TaskQueued, TaskStarted
+from gencode.core.messages import NoticeKind, SystemNotice, ToolCall, Usage, UserMessage
 from gencode.core.rules import SERVERS, Mode, Policy
 from gencode.core.spec import (
     DEEPEST,
@@ -31,34 +30,33 @@ from gencode.core.spec import (
     earlier_version,
     same_name,
 )
+from gencode.core.structs import replace
 from gencode.core.task import Task
-from gencode.files.file_versions import SeenFiles
-from gencode.permissions.calls import AgentKind
+from gencode.permissions.calls import AgentKind, agent_key
 from gencode.permissions.tool_table import MEMORY_TOOLS
-from gencode.sessions.caller import Caller
+from gencode.sessions.session import Caller
 
 if TYPE_CHECKING:
     from gencode.agent.hooks import Hooks
     from gencode.sandbox.processes.command import Command, CommandOutcome
 
 SHALLOWEST = 1
-"""How deep agents are nested at least: the main agent may send agents, those may not."""
+"""The smallest limit of nesting: the main agent may start agents, those may not."""
 DELEGATES = ("Task", "TaskOutput", "TaskStop", "spawn", "spawn_subagent")
 MAINS_OWN = ("message", "cron", "spawn", "spawn_subagent")
-"""What only the agent has that leads a conversation, whatever files of others name."""
+"""Tools only for the agent that leads a conversation, whatever files of others name."""
 MEMORY = ("memory_list", "memory_read", "memory_write", "memory_append", "memory_patch")
 NOTES = (
     "You keep notes for your later tasks: list and read them (memory_list, memory_read, scope `{scope}`) "
     "before you begin, and add what will be useful again (memory_append, memory_write)."
 )
+BASH = "Bash"
 SKILL = "Skill"
-SKILLS = "Skills, instructions for kinds of work. Load one with the tool Skill before you begin such work:"
-MOST_TURNS = 15
-WITHHELD = ("message", "cron", "spawn", "spawn_subagent")
+SKILLS = "### Skills\nInstructions for kinds of work. Load one with Skill before you begin such work:"
 
 
 class PreloadedText(Protocol):
-    """Text for an agent, and what its receipt should warn of."""
+    """Text for an agent, and warnings for its receipt."""
 
     @property
     def text(self) -> str: ...
@@ -67,50 +65,51 @@ class PreloadedText(Protocol):
 
 
 class AgentSkills(Protocol):
-    """Skills, as far as the setup of a run has to know of them."""
+    """The port for skills."""
 
     def skill_lines(self) -> str:
-        """The skills that an agent may choose from, a line each; empty when there are none."""
+        """The skills that an agent may choose from, a line each; empty if there are none."""
         ...
 
     def preloaded(self, names: Sequence[str]) -> PreloadedText:
-        """The text of those that an agent's file wants to have from the start."""
+        """The text of the skills that an agent's file preloads."""
         ...
 
     def equivalent_call(self, call: ToolCall) -> ToolCall | None:
-        """The call of Task that the use of a skill amounts to; None when it sends nobody."""
+        """The call of Task that the use of a skill results in; None if it starts no agent."""
         ...
 
 
 class ServerTools(Protocol):
-    """Tools that come from servers, as far as the setup of a run has to know of them."""
+    """The port for tools of servers."""
 
     async def ready(self, spec: AgentSpec) -> None:
         """Wait for the servers that an agent would use."""
         ...
 
     def serves(self, spec: AgentSpec) -> bool:
-        """Whether there are servers from which an agent may get tools, now or later."""
+        """Whether there are servers whose tools an agent may get, now or later."""
         ...
 
     def tools(self, spec: AgentSpec) -> Sequence[Tool]:
-        """Those an agent gets."""
+        """The tools that an agent gets."""
         ...
 
     def warnings(self, spec: AgentSpec) -> Sequence[str]:
-        """What its receipt should say about servers."""
+        """Warnings about servers, for an agent's receipt."""
         ...
 
     def absent(self, spec: AgentSpec, tool: str) -> MissingTool | None:
-        """Why a tool is not there now, for whoever calls it; None if no server explains it."""
+        """Why a tool is missing now; None if no server explains it."""
         ...
 
 
 class RunSetupDefaults(Struct, frozen=True, eq=False):
-    """What holds for every run: how deep agents are nested, what models cost, what files say to agents.
+    """Settings for every run: how deep agents are nested, what models cost, instructions.
 
-    `hooks` are those of the settings; `skills` is where skills come from, if there are any. `appended` is
-    what whoever leads a conversation is told last.
+    `agent_models` are the models that the settings give to agents, by `agent_key`. `hooks` are those of the
+    settings; `skills` is the source of skills, if there are any. `appended` is the end of the prompt of an
+    agent that leads a conversation.
     """
 
     depth: int = SHALLOWEST
@@ -120,10 +119,11 @@ class RunSetupDefaults(Struct, frozen=True, eq=False):
     hooks: Mapping[str, Any] = {}
     outside: ServerTools | None = None
     appended: str = ""
+    agent_models: Mapping[str, str] = {}
 
 
 class RunSetupBuilder:
-    """Knows agents, models and tools, and builds what one run of an agent needs."""
+    """Builds the setup of a run from the known agents, models and tools."""
 
     def __init__(
         self,
@@ -136,14 +136,15 @@ class RunSetupBuilder:
         self._agents = agents
         self._models = models
         self._toolbox = toolbox
-        self._toolboxes: dict[tuple[ToolChoice, bool, bool, bool], Toolbox] = {}
+        self._toolboxes: dict[tuple[ToolChoice, bool, bool, bool, tuple[str, ...]], Toolbox] = {}
+        self._environments = EnvironmentReader()
 
     def find(self, name: str) -> AgentSpec:
-        """An agent by name; UnknownName offers the nearest."""
+        """An agent by name; UnknownName suggests the nearest."""
         return self._agents.find(name)
 
     def result_cap(self, agent: str) -> int:
-        """How much of its result an agent hands to another agent's context."""
+        """How many characters of its result an agent returns to another agent's context."""
         return self._agents.find(agent).result_cap
 
     def spawnable(self, caller: Caller) -> Sequence[AgentSpec]:
@@ -163,27 +164,27 @@ class RunSetupBuilder:
         return "builtin-reader" if spec and spec.builtin and spec.mode is Mode.PLAN else "other"
 
     def agent_mode(self, name: str) -> Mode | None:
-        """The mode of an agent's file; None where it takes that of its parent."""
+        """The mode in an agent's file; None if it takes its parent's."""
         spec = self._known(name)
         return spec.mode if spec else None
 
     def equivalent_call(self, call: ToolCall) -> ToolCall | None:
-        """The call that another one leads to: a skill may start an agent."""
+        """The call that another one results in: a skill may start an agent."""
         return self._defaults.skills.equivalent_call(call) if self._defaults.skills else None
 
     def model(self, asked: str, spec: AgentSpec, parent: Model) -> Model:
-        """The model of an agent: that of the call, else that of its file."""
-        if asked:
-            return self._models.resolve(asked, parent)
+        """The model of an agent: that of the call, else that of the settings, else that of its file."""
+        if named := asked or self._defaults.agent_models.get(agent_key(spec.name), ""):
+            return self._models.resolve(named, parent)
         return self._models.resolve(spec.model, parent, from_file=True)
 
     async def ready(self, spec: AgentSpec) -> None:
-        """Wait a little for what an agent needs and is not here yet."""
+        """Wait a little for what an agent needs and is not available yet."""
         if self._defaults.outside is not None:
             await self._defaults.outside.ready(spec)
 
     def tools(self, spec: AgentSpec, caller: Caller) -> Toolbox:
-        """The tools an agent sees. What it may not use is hidden here and refused again at the gate."""
+        """The tools an agent sees. Those it may not use are hidden here and refused again at the gate."""
         plans = any(policy.mode is Mode.PLAN for policy in caller.chain)
         own = self._own_tools(spec, caller, plans=plans)
         outside = self._defaults.outside
@@ -193,7 +194,9 @@ class RunSetupBuilder:
         def come() -> list[Tool]:
             return [tool for tool in outside.tools(spec) if tool.effect == "read" or not plans]
 
-        return GrowingToolbox(own.values(), come, partial(outside.absent, spec))
+        from gencode.agent.server_toolbox import ServerToolbox
+
+        return ServerToolbox(own.values(), come, partial(outside.absent, spec))
 
     def _own_tools(self, spec: AgentSpec, caller: Caller, *, plans: bool) -> Toolbox:
         deepest, sent = not self.may_send(caller), caller.depth > 0
@@ -202,19 +205,22 @@ class RunSetupBuilder:
             choice = replace(choice, also=(*choice.also, *memory_tools(spec, plans=plans)))
         if not sent and choice.allow is None and self._skill_lines():
             choice = replace(choice, also=(*choice.also, SKILL))
-        key = (choice, deepest, plans, sent)
-        if key not in self._toolboxes:  # agents of a kind share one, and with it what is encoded of it
+        offered = tuple(each.name for each in self.spawnable(caller))
+        key = (choice, deepest, plans, sent, offered)
+        if key not in self._toolboxes:  # agents of a kind share one, and its encoded form
             toolbox = self._toolbox.chosen(choice).without(self._kept_back(caller))
-            if sent and spec.tools.allow is None:  # an agent writes to others only when its file says so
+            if sent and spec.tools.allow is None:  # an agent sends messages only if its file says so
                 toolbox = toolbox.without(("SendMessage",))
             written = [name for name, tool in toolbox.items() if tool.effect == "write"] if plans else ()
-            self._toolboxes[key] = toolbox.without(name for name in written if name not in MEMORY_TOOLS)
+            toolbox = toolbox.without(name for name in written if name not in MEMORY_TOOLS)
+            toolbox = toolbox.hiding(BASH, "network") if plans else toolbox
+            self._toolboxes[key] = toolbox.offering(offered)
         return self._toolboxes[key]
 
     def started(
         self, spec: AgentSpec, toolbox: Toolbox, caller: Caller, system: str, had: Sequence[str] = ()
     ) -> TaskStarted:
-        """The fact that an agent begins to work, with what is missing for it; `had` are its earlier tools."""
+        """The event that an agent begins, with what is missing for it; `had` are its earlier tools."""
         outside = self._defaults.outside
         missing = self._toolbox.missing(spec.tools)
         if outside is not None:
@@ -230,13 +236,15 @@ class RunSetupBuilder:
         if self._unpriced(spec, caller.model.name):
             warnings.append(f"its limit of ${spec.budget.usd:g} does not apply. {NO_PRICE}")
         warnings += [note.text for note in caller.notes()]
-        return TaskStarted(caller.model.name, system, tuple(toolbox), tuple(warnings))
+        return TaskStarted(
+            caller.model.name, system, tuple(toolbox), tuple(warnings), conditions=self.conditions(caller)
+        )
 
     def budget_of(self, spec: AgentSpec, model: Model) -> Budget:
-        """What a file lets its agent spend.
+        """The budget in an agent's file.
 
-        Dollars of a file of another product count only where the price of the model is known: its author
-        could not know which model would be used here.
+        Dollars in a file of another product apply only if the price of the model is known: its author could
+        not know which model would be used here.
         """
         return replace(spec.budget, usd=None) if self._unpriced(spec, model.name) else spec.budget
 
@@ -245,12 +253,37 @@ class RunSetupBuilder:
         return foreign and self._defaults.price(model).of(Usage()) is None
 
     def check_model(self, model: str) -> None:
-        """Refuse what needs the price of a model that nobody knows."""
+        """UserMistake for a model with an unknown price, where the price is needed."""
         if self._defaults.price(model).of(Usage()) is None:
             raise UserMistake(f"{model}: {NO_PRICE}")
 
-    def system(self, spec: AgentSpec, toolbox: Toolbox, caller: Caller, task: str) -> str:
-        """The system prompt of an agent at its place."""
+    async def environment(self, toolbox: Toolbox, caller: Caller, *, anew: bool) -> AgentEnvironment:
+        """The environment of an agent; `anew` if a conversation begins."""
+        workspace = caller.workspace
+        confined = partial(caller.session.shells.all().confinement, workspace) if BASH in toolbox else None
+        return await self._environments.read(workspace.cwd, confined, anew=anew)
+
+    def conditions(self, caller: Caller) -> RunConditions:
+        """The conditions of a run, for its agent."""
+        asked = caller.session.asker is not None
+        reached = not caller.background or caller.spawned or caller.session.background_questions
+        approver = asked and reached
+        day = datetime.now().astimezone().date().isoformat()
+        return RunConditions(caller.chain.mode, approver, day, caller.model.name)
+
+    def changes(
+        self, before: TaskStarted, toolbox: Toolbox, caller: Caller, *, leads: bool
+    ) -> list[UserMessage]:
+        """The message about what has changed since an agent's last start; usually none."""
+        now = datetime.now().astimezone()
+        lines = changed_conditions(before, self.conditions(caller), tuple(toolbox), now, leads=leads)
+        text = "\n".join(lines)
+        return [UserMessage(text, "system", notice=SystemNotice(NoticeKind.REMARK))] if text else []
+
+    def system(
+        self, spec: AgentSpec, toolbox: Toolbox, caller: Caller, environment: AgentEnvironment, *, leads: bool
+    ) -> str:
+        """The system prompt of an agent; one that `leads` talks with the user."""
         sends = "Task" in toolbox or "spawn_subagent" in toolbox
         more = [self._defaults.instructions(caller.workspace, caller.chain)] if spec.instructions else []
         scope = spec.memory if spec.memory in ("user", "project") else "agent"
@@ -258,64 +291,52 @@ class RunSetupBuilder:
         more += [self._preloaded(spec)[0], NOTES.format(scope=scope) if keeps else ""]
         if SKILL in toolbox and (lines := self._skill_lines()):
             more.append(f"{SKILLS}\n{lines}")
-        if not task:
+        if leads:
             more.append(self._defaults.appended)
-        if kept := [text for text in more if text]:
-            spec = replace(spec, prompt="\n\n".join((spec.prompt.rstrip(), *kept)))
         return system_prompt(
             spec,
-            task=task,
-            tools=tuple(toolbox),
-            mode=caller.chain.mode,
-            workspace=caller.workspace,
+            leads=leads,
+            tools=toolbox,
+            conditions=self.conditions(caller),
+            environment=environment,
             agents=[(each.name, each.description) for each in self.spawnable(caller)] if sends else (),
-            now=datetime.now().astimezone(),
+            more=more,
+            timed=caller.spawned,
         )
 
-    def setup(
-        self,
-        spec: AgentSpec,
-        task: Task,
-        toolbox: Toolbox,
-        caller: Caller,
-        limits: RunLimits,
-        relatives: RelatedTasks,
-    ) -> RunSetup:
-        """Everything the loop needs to run this agent."""
-        gate = Gate(
+    def gate(
+        self, spec: AgentSpec, task: Task, toolbox: Toolbox, caller: Caller, relatives: RelatedTasks
+    ) -> Gate:
+        """The gate of an agent."""
+        return Gate(
             chain=caller.chain,
             toolbox=toolbox,
             workspace=caller.workspace,
-            agent=CallingAgent(task.id, spec.name, caller.lineage, frozenset(spec.tools.allow or ())),
+            agent=CallingAgent(task.id, spec.name, caller.lineage, _named(spec, toolbox), spec.project),
             approvals=Approvals(
                 once=caller.approved.once,
                 given=caller.approved.rules,
                 asker=caller.session.asker,
                 background=caller.background,
-                disturbs=caller.session.background_questions,
+                disturbs=caller.session.background_questions or caller.spawned,
+                spawning=caller.session.spawn_approval,
+                web_read_hosts=caller.session.web_read_hosts,
             ),
             agents=self,
             relatives=relatives,
+            registered=self._toolbox if task.conversation else Toolbox(),
         )
-        return RunSetup(
-            model=caller.model,
-            system=task.terms.system,
-            gate=gate,
-            limits=limits,
-            shells=caller.session.shells.all,
-            seen=caller.seen or SeenFiles(caller.session.files, f"the agent {spec.name}, task {task.id}"),
-            price=self._defaults.price(caller.model.name),
-            schema=output_schema_of(task, spec),
-            hooks=self._hooks(spec, task, toolbox, caller),
-            sent=caller.task is not None,
-        )
+
+    def price(self, model: Model) -> Price:
+        """What a model costs, and its context."""
+        return self._defaults.price(model.name)
 
     def hooked(self, spec: AgentSpec) -> bool:
-        """Whether something may be run around the work of an agent."""
+        """Whether hooks may run for an agent."""
         return bool(spec.hooks or self._defaults.hooks)
 
-    def _hooks(self, spec: AgentSpec, task: Task, toolbox: Toolbox, caller: Caller) -> "Hooks | None":
-        """What is run around the work of an agent; nothing is loaded for it where there is nothing."""
+    def hooks(self, spec: AgentSpec, task: Task, toolbox: Toolbox, caller: Caller) -> "Hooks | None":
+        """The hooks of an agent; nothing is loaded without any."""
         if not self.hooked(spec):
             return None
         from gencode.agent.hook_settings import parse_hooks
@@ -328,25 +349,26 @@ class RunSetupBuilder:
         return hooks_for(around, run, (*own, *everybodys))
 
     async def _enclosed(self, caller: Caller, command: "Command") -> "CommandOutcome":
-        return await caller.session.shells.all().run_enclosed(command, caller.workspace)
+        plan = caller.chain.mode is Mode.PLAN
+        return await caller.session.shells.all().run_enclosed(command, caller.workspace, reads_only=plan)
 
     def _skill_lines(self) -> str:
         return self._defaults.skills.skill_lines() if self._defaults.skills else ""
 
     def _preloaded(self, spec: AgentSpec) -> tuple[str, tuple[str, ...]]:
-        """The skills an agent has from the start, and what is wrong with them."""
+        """The preloaded skills of an agent, and what is wrong with them."""
         if not spec.skills or self._defaults.skills is None:
             return "", ()
         found = self._defaults.skills.preloaded(spec.skills)
         return found.text, found.warnings
 
     def _kept_back(self, caller: Caller) -> tuple[str, ...]:
-        """The tools that no agent at this place gets."""
+        """The tools that no agent of this caller gets."""
         own = MAINS_OWN if caller.depth > 0 else ()
         return own if self.may_send(caller) else (*DELEGATES, *own)
 
     def _withheld(self, spec: AgentSpec, caller: Caller) -> list[str]:
-        """That an agent's file names tools which an agent at this place does not get."""
+        """Warnings for tools in an agent's file that an agent of this caller does not get."""
         kept = self._kept_back(caller)
         there = [name for name in spec.tools.allow or () if name in self._toolbox] if kept else []
         names = [name for name in dict.fromkeys(there) if self._toolbox[name].name in kept]
@@ -365,17 +387,11 @@ class RunSetupBuilder:
             return None
 
 
-def spawned(spec: AgentSpec) -> AgentSpec:
-    """An agent as it is when it is spawned: it reaches nobody, spawns nobody and ends sooner."""
-    tools = replace(spec.tools, deny=(*spec.tools.deny, *WITHHELD))
-    return replace(spec, tools=tools, max_turns=min(spec.max_turns or MOST_TURNS, MOST_TURNS))
-
-
 def memory_tools(spec: AgentSpec, *, plans: bool) -> tuple[str, ...]:
     """The tools that `memory` in an agent's file adds: never more than its other tools may do.
 
-    Who has all tools or may write keeps notes; who plans reads them. A list without any of these, or an empty
-    one, adds nothing.
+    An agent with all tools or Write keeps notes; one that plans reads them. A list without any of these, or
+    an empty one, adds nothing.
     """
     allow = spec.tools.allow
     writes = allow is None or any(name in allow for name in ("Write", "Edit"))
@@ -384,6 +400,11 @@ def memory_tools(spec: AgentSpec, *, plans: bool) -> tuple[str, ...]:
     return (
         MEMORY[:2] if plans else MEMORY if writes else tuple(each for each in MEMORY if each in (allow or ()))
     )
+
+
+def _named(spec: AgentSpec, toolbox: Toolbox) -> frozenset[str]:
+    """The tools that an agent's file names; with `*`, all that it has."""
+    return frozenset(toolbox if "*" in spec.tools.also else spec.tools.allow or ())
 
 
 def _odd_hooks(spec: AgentSpec) -> Sequence[str]:
@@ -396,7 +417,7 @@ def _odd_hooks(spec: AgentSpec) -> Sequence[str]:
 
 
 def output_schema_of(task: Task | TaskCreated, spec: AgentSpec, asked: Form = None) -> Form:
-    """What is asked for now, else what the task had; a conversation has that of the agent which leads it."""
+    """The requested schema, else that of the task; a conversation has that of the agent which leads it."""
     if task.conversation:
         return spec.output_schema
     if asked is not None:
@@ -405,7 +426,7 @@ def output_schema_of(task: Task | TaskCreated, spec: AgentSpec, asked: Form = No
 
 
 def output_schema_at(events: Sequence[Event], at: int) -> Form:
-    """The schema that counted for a task after its fact number `at`."""
+    """The schema of a task after its event number `at`."""
     facts = [event.fact for event in events if (event.seq or 0) <= at]
     said = [each.output_schema for each in facts if isinstance(each, TaskCreated | TaskStarted | TaskQueued)]
     return next((each for each in reversed(said) if each is not None), None)
@@ -421,7 +442,7 @@ async def checked_schema(schema: Form) -> Form:
 
 
 async def checked_agent_schema(spec: AgentSpec) -> Form:
-    """The schema that an agent's file asks for; UserMistake names the file where it is none."""
+    """The schema in an agent's file; UserMistake names the file if it is invalid."""
     try:
         return await checked_schema(spec.output_schema)
     except UserMistake as wrong:
@@ -429,13 +450,13 @@ async def checked_agent_schema(spec: AgentSpec) -> Form:
 
 
 async def with_agent_schema(request: TaskRequest, spec: AgentSpec) -> TaskRequest:
-    """A request with the checked schema of its result: its own, or that of the agent's file."""
+    """A request with a checked schema: its own, or that of the agent's file."""
     if request.output_schema is not None:
         return await with_checked_schema(request)
     return replace(request, output_schema=await checked_agent_schema(spec))
 
 
 async def with_checked_schema(request: TaskRequest, usual: Form = None) -> TaskRequest:
-    """A request with the checked schema of its result: its own, or the `usual` one."""
+    """A request with a checked schema: its own, or the `usual` one."""
     own = request.output_schema
     return replace(request, output_schema=await checked_schema(usual if own is None else own))

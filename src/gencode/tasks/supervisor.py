@@ -1,13 +1,11 @@
-"""Supervises running tasks: the only place that starts work, ends it and writes down how it ended."""
+"""Supervises running tasks: the only place that starts and ends runs, and writes status and last words."""
 
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
 
-from msgspec.structs import replace
-
 from gencode.agent.final_answer import BEFORE_THAT, last_fitting_answer, parse_answer
-from gencode.agent.loop import run, sum_up
+from gencode.agent.loop import report_in_last_turn, run
 from gencode.agent.plugin_calls import plugin_failure
 from gencode.agent.run_setup import LoopResult
 from gencode.agent.stop import Stop
@@ -25,9 +23,14 @@ from gencode.core.events import (
     TaskStarted,
 )
 from gencode.core.messages import FileChange
+from gencode.core.outcome import title_of
 from gencode.core.status import CANCELLED, EndReason, Status, StopCause, stop_cause
+from gencode.core.status import LOST as UNWRITTEN
+from gencode.core.structs import replace
+from gencode.core.text import one_line
 from gencode.journal.owner import new_owner
-from gencode.journal.store import Store, TaskSignal
+from gencode.journal.store import Lease, Store, TaskSignal
+from gencode.tasks.crash_recovery import close_if_orphan
 from gencode.tasks.deadline import DeadlineAlarm
 from gencode.tasks.delivery import Delivery
 from gencode.tasks.leave_worktree import leaving
@@ -40,23 +43,23 @@ log = logging.getLogger(__name__)
 
 MOST_AGENTS = 16
 LIVENESS_SECONDS = 1.0
-"""At least so often it is looked whether tasks give signs of life, and what place they have in the queue."""
+"""The longest interval between looks for signs of life and queue positions."""
 REPORT_SECONDS = 60.0
-"""So long an agent that was stopped may take to say what it has found."""
+"""How long a stopped agent may take for its last report."""
 
-ELSEWHERE = stop_cause("it was stopped from another process")
+ELSEWHERE = stop_cause("another process stopped it")
 INTERRUPTED = StopCause(EndReason.INTERRUPTED, "the user interrupted it")
 LOST = StopCause(EndReason.LEASE_LOST, "another process has it now")
 CLOSING = StopCause(EndReason.CLOSING, "the program is closing")
 REPORT = (
-    "You were stopped: {why}. No tool can be called any more. Say now what you have found and done so far, "
-    "and what is still open."
+    "[Your task was stopped: {why}. No tool can be called any more. Report now what you have found and done, "
+    "and what is still open.]"
 )
 NO_REPORT = "it was stopped and could not report what it had: {why}"
 
 
 class Supervisor:
-    """Runs jobs side by side in one task group; no job ever raises into its siblings."""
+    """Runs tasks side by side in one task group; no task ever raises into its siblings."""
 
     def __init__(
         self, journal: Store, slots: SlotPool | None = None, timing: LivenessTimeouts | None = None
@@ -73,7 +76,7 @@ class Supervisor:
         self._local: dict[str, LocalTask] = {}
         self._group = asyncio.TaskGroup()
         self._chores: list[asyncio.Task[None]] = []
-        """What is done again and again while anybody is at work here."""
+        """The periodic jobs while any task runs here."""
         self._delivery = Delivery(journal, self)
         self._errands: set[asyncio.Task[None]] = set()
 
@@ -97,21 +100,22 @@ class Supervisor:
         return len(self._jobs)
 
     def start(self, job: LocalTask) -> LocalTask:
-        """Begin to run a job; it ends by itself, by its limits, or by its branch being stopped."""
+        """Start a run; it ends by itself, by its limits, or by a stop of its branch."""
         self._local[job.id] = job
         self.watch(job, lambda: self._lived(job))
         return job
 
     def watch(self, live: RunningTask, life: Callable[[], Awaitable[None]]) -> None:
-        """Look after a task for as long as its `life` takes, here or in a process of its own."""
+        """Supervise a task as long as its `life` takes, here or in another process."""
         self._jobs[live.id] = live
+        log.info("task %s: %s started for %r", live.id, live.task.agent, one_line(title_of(live.task), 80))
         live.run_in(self._group.create_task(self._work(live, life)))
         if not self._chores:
             chores = (self._renewal.run(), self._heed(), self._look(), self._delivery.run())
             self._chores = [self._group.create_task(each) for each in chores]
 
     def run_aside(self, errand: Coroutine[None, None, None]) -> asyncio.Task[None]:
-        """Have something done whether or not anybody waits for it; closing cuts it after the grace time."""
+        """Run something whether or not anybody waits for it; closing cancels it after the grace time."""
         begun = self._group.create_task(errand)
         if self.stop.stopped:
             asyncio.get_running_loop().call_later(GRACE_SECONDS, begun.cancel)
@@ -120,24 +124,24 @@ class Supervisor:
         return begun
 
     def find(self, task: str) -> RunningTask | None:
-        """The live task of this id, if it is looked after here."""
+        """The running task with this id, if this process runs or follows it."""
         return self._jobs.get(task)
 
     def local(self, task: str) -> LocalTask | None:
-        """The live task of this id, if it runs in this process."""
+        """The running task with this id, if it runs in this process."""
         return self._local.get(task)
 
     def local_tasks(self) -> list[LocalTask]:
-        """The live tasks that run in this process."""
+        """The tasks that run in this process."""
         return list(self._local.values())
 
     def elsewhere(self, task: str) -> bool:
-        """Whether a task is looked after here and worked on by another process."""
+        """Whether another process runs a task that this one follows."""
         live = self.find(task)
         return live is not None and live.elsewhere
 
     async def settle(self) -> None:
-        """Wait for stopped work to end; what has not after the grace time is cancelled."""
+        """Wait for stopped tasks to end; after the grace time they are cancelled."""
         working = [job.work for job in self if job.work is not None]
         if not working:
             return
@@ -153,10 +157,28 @@ class Supervisor:
         except GenCodeError as trouble:
             log.warning("task %s could not be written down: %s", live.id, trouble)
             live.fail(trouble)
+            if live.unfinished is not None:
+                self.run_aside(self._put_away(live.unfinished))
         finally:
+            end = live.task.end
+            log.info("task %s: %s %s %s", live.id, live.task.agent, live.task.status, end.error or "")
             live.fall()
             self._jobs.pop(live.id, None)
             self._local.pop(live.id, None)
+
+    async def _put_away(self, lease: Lease) -> None:
+        """End a task whose end could not be written, as soon as that is possible, unless another process has
+        it.
+
+        As long as this process exists, others would consider the task as running, and wait for what it holds.
+        """
+        async for _ in self._journal.changes.looks(LIVENESS_SECONDS):
+            try:
+                await self._journal.release(lease)
+                await close_if_orphan(self._journal, lease.task, self.owner, why=UNWRITTEN)
+                return
+            except GenCodeError as trouble:
+                log.info("task %s cannot be put away yet: %s", lease.task, trouble)
 
     async def _lived(self, job: LocalTask) -> None:
         ending = await self._ran(job)
@@ -198,9 +220,7 @@ class Supervisor:
         except GenCodeError:
             raise
         except Exception as bug:
-            if words := plugin_failure(
-                bug
-            ):  # what a program brought along failed, and says so in its own words
+            if words := plugin_failure(bug):  # code of the embedding program failed, with its own message
                 log.info("task %s failed: %s", job.id, words, exc_info=bug)
                 return LoopResult(Status.FAILED, EndReason.EXTENSION_ERROR, error=words)
             log.exception("task %s failed by a bug", job.id)
@@ -208,13 +228,13 @@ class Supervisor:
             return LoopResult(Status.FAILED, EndReason.BUG, error=fault)
 
     async def _reported(self, job: LocalTask, why: StopCause) -> LoopResult:
-        """The end of an agent whose turns were stopped: with a last word, where one was asked for."""
+        """The result of an agent whose turns were stopped: with a last report, if one was asked for."""
         ending = _stopped(job, why)
         if job.reports and not job.first and not job.stop.stopped:
             note = REPORT.format(why=why)
             try:
                 async with asyncio.timeout(REPORT_SECONDS):
-                    text = await sum_up(job.setup, job.transcript, job.record, job.stop, note)
+                    text = await report_in_last_turn(job.setup, job.transcript, job.record, job.stop, note)
                 schema = job.setup.schema
                 output = None if schema is None else (await parse_answer(text, schema))[0]
                 return replace(ending, text=text, output=output)
@@ -253,12 +273,12 @@ class Supervisor:
                 await job.record.release()
 
     async def _heed(self) -> None:
-        """Do what somebody in another process asked for, and hand over what they said."""
+        """Obey signals of other processes, and pass their messages on."""
         async for _ in self._journal.changes.looks():
             try:
-                for letter in await self._journal.posted_messages(self.owner) if self._jobs else ():
-                    if (job := self.local(letter.task)) is not None and job.setup.inbox is not None:
-                        job.setup.inbox.put(letter)
+                for posted in await self._journal.posted_messages(self.owner) if self._jobs else ():
+                    if (job := self.local(posted.task)) is not None:
+                        job.inbox.put(posted)
                 for task, signal in await self._journal.signals(self.owner) if self._jobs else ():
                     live = self.find(task)
                     if (job := self.local(task)) is not None:
@@ -272,10 +292,10 @@ class Supervisor:
                         live.request_stop()
                         self._group.create_task(live.halt(ELSEWHERE))
             except GenCodeError as trouble:
-                log.warning("what others asked for could not be done: %s", trouble)
+                log.warning("signals of other processes could not be handled: %s", trouble)
 
     async def _look(self) -> None:
-        """Time out every task that gives no sign of life, and tell what places others have in the queue."""
+        """Time out every silent task, and publish queue positions."""
         while True:
             await asyncio.sleep(min(LIVENESS_SECONDS, self.timing.stalled / 4))
             self._tell_places()
@@ -314,23 +334,23 @@ class Supervisor:
                 pass
 
     async def _take_budget(self, job: LocalTask) -> None:
-        """Give a task the budget that was set in another process; the ledger bounds its calls already."""
+        """Apply the budget that another process set to a task; the ledger limits its calls already."""
         budget = await current_budget(self._journal, job.task)
         if budget != job.task.terms.budget:
             job.change_seconds(budget, self.find)
             await job.record.commit(BudgetSet(budget))
 
     async def move_to_background(self, job: LocalTask) -> None:
-        """Move a task to the background: whoever waits for it is released."""
+        """Move a task to the background: its parent is released."""
         await job.record.commit(TaskBackgrounded())
         job.setup.gate.approvals.move_to_background()
         job.move_to_background()
 
     async def _renew(self) -> None:
-        """Renew the leases of all live tasks.
+        """Renew the leases of all running tasks.
 
-        A task that somebody else has by now (this process hung) is stopped: it can write nothing more, and
-        nobody is to answer what it asks. One that has just ended is missing, too, but not twice.
+        A task that another process has by now (this one hung) is stopped: it can write nothing more, and
+        nobody should answer its questions. A task that has just ended has no lease either, but only once.
         """
         jobs = set(self.local_tasks())
         held = await self._journal.renew(self.owner)
@@ -342,7 +362,7 @@ class Supervisor:
 
 
 async def _rests_on(find_out: RestsOn) -> tuple[FileChange, ...] | None:
-    """What a result rests on, where that can be found out: no result is lost for it."""
+    """The inputs of a result, if they can be found; a failure to find them loses no result."""
     try:
         return await find_out()
     except (GenCodeError, asyncio.CancelledError) as trouble:
@@ -351,15 +371,15 @@ async def _rests_on(find_out: RestsOn) -> tuple[FileChange, ...] | None:
 
 
 def _when_handed(fact: DurableFact, handed: str) -> DurableFact:
-    """A start that says when it was its turn: its writing comes later, and others may have come meanwhile."""
+    """A start with the time at which it left the queue, since it is written later."""
     return replace(fact, handed=handed) if isinstance(fact, TaskStarted) else fact
 
 
 async def _with_answers(job: LocalTask, ending: LoopResult) -> LoopResult:
-    """An end with what was answered before something else came; with a schema, from what fits it on."""
+    """A result with the replies from before the last message; with a schema, the last one that matches."""
     said = bool(ending.text.strip())
     if job.setup.schema is None:
-        return replace(ending, text=job.task.run.answers.with_these(ending.text)) if said else ending
+        return replace(ending, text=job.task.run.answers.joined_with(ending.text)) if said else ending
     if ending.status is Status.COMPLETED or ending.output is not None or not job.task.run.answers.before:
         return ending
     try:
@@ -369,15 +389,15 @@ async def _with_answers(job: LocalTask, ending: LoopResult) -> LoopResult:
     if found is None:
         return ending
     since, output = found
-    text = since.with_these(ending.text) if said else ""
+    text = since.joined_with(ending.text) if said else ""
     return replace(ending, text=text, output=output, warnings=(*ending.warnings, BEFORE_THAT))
 
 
 def _without_report(ending: LoopResult, trouble: str) -> LoopResult:
-    """The end of an agent that was stopped and could not say any more what it has."""
+    """The result of a stopped agent that could not report any more."""
     return replace(ending, warnings=(*ending.warnings, NO_REPORT.format(why=trouble.rstrip("."))))
 
 
 def _stopped(job: LocalTask, why: StopCause) -> LoopResult:
-    """The end of an agent that was stopped, by somebody or because its time was up."""
+    """The result of an agent that was stopped, by somebody or by its deadline."""
     return LoopResult(Status.TIMED_OUT if job.overdue else Status.CANCELLED, why.reason, error=str(why))

@@ -1,9 +1,7 @@
-"""Budgets of tasks and sessions in the ledger: which of two applies, and how one is set."""
+"""Budgets of tasks and sessions in the ledger: which applies, how one is set. Seconds are in `deadline`."""
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-
-from msgspec.structs import replace
 
 from gencode.budgets.ledger import BudgetSpent, Shortage
 from gencode.budgets.limits import (
@@ -18,6 +16,7 @@ from gencode.budgets.limits import (
 )
 from gencode.core.budget import Budget
 from gencode.core.ids import new_id
+from gencode.core.structs import replace
 from gencode.core.task import Task
 from gencode.journal.store import Store
 from gencode.tasks.deadline import seconds_left
@@ -26,7 +25,7 @@ from gencode.tasks.queries import current_budget, spent_by, tasks_above
 GO_ON = "To raise it: gen task budget {task} {kind} N."
 RAISE = "To raise that one: gen task budget {task} {kind} N."
 MOST_WRITTEN = 1_000
-"""Of so many sessions it is known whether another budget was named elsewhere."""
+"""For how many sessions it is known whether another process set another budget."""
 
 
 class TaskBudgets:
@@ -36,20 +35,20 @@ class TaskBudgets:
     """
 
     def __init__(self, store: Store, budget: Budget, named: Budget) -> None:
-        """`budget` bounds all conversations here; of it, what was `named` counts before what one had."""
+        """`budget` limits all conversations here; its `named` part takes precedence over what one had."""
         self._store = store
         self.budget = budget
         self._named = named
         self._usual = _without(budget, named)
         self._set = False
         self._written: dict[str, Budget] = {}
-        """What sessions might spend when what is named here began to count for them."""
+        """The budgets of sessions when the named ones began to apply to them."""
         self.account = f"session-{new_id()}"
         self._limited = NO_BUDGET
-        """What the account of this session is limited to in the ledger."""
+        """The limits of this session's account in the ledger."""
 
     async def limit_session(self, budget: Budget) -> None:
-        """Set the budget of conversations and all other work of this session; what they spent counts."""
+        """Set the budget of conversations and all other work of this session; earlier costs count."""
         check_budget(budget)
         self.budget = budget
         self._set, self._usual = True, NO_BUDGET
@@ -57,20 +56,20 @@ class TaskBudgets:
         await self.open_account()
 
     async def open_account(self) -> str:
-        """The account of this session, limited to what its work may spend."""
+        """The account of this session, with its limits set."""
         if self._limited != self.budget:
             await self._store.ledger.limit(self.account, self.budget)
             self._limited = self.budget
         return self.account
 
     async def current(self, task: Task) -> Budget:
-        """What a task may spend at this moment, wherever that was said."""
+        """The budget of a task now, whichever process set it."""
         return await current_budget(self._store, task)
 
     async def of_conversation(self, session: Task | None) -> Budget:
-        """What a conversation may spend: of each kind what is named now, else what it had, or the usual.
+        """The budget of a conversation: of each kind the named one, else what it had, or the default.
 
-        What was named elsewhere after that counts before it.
+        One that another process set after that takes precedence.
         """
         if session is None:
             return self.budget
@@ -84,22 +83,22 @@ class TaskBudgets:
         return replace(kept, **{name: amount for name, amount in kinds if amount is not None})
 
     def keep(self, session: str, budget: Budget) -> None:
-        """Remember the budget of a conversation, until another one is set for it elsewhere."""
+        """Remember the budget of a conversation, until another process sets another one."""
         self._written.setdefault(session, budget)
         if len(self._written) > MOST_WRITTEN:
             del self._written[next(iter(self._written))]
 
     async def root_of(self, task: Task) -> Task:
-        """The first task above one, or itself."""
+        """The root of a task, or the task itself."""
         top = task
         async for above in tasks_above(self._store, task):
             top = above
         return top
 
     async def detached_budget(self, asked: Budget) -> Budget:
-        """What work without a conversation may spend that outlives this session: what that leaves, at most.
+        """The budget of work without a conversation that outlives this session: at most what that has left.
 
-        It counts as an agent itself. BudgetSpent when nothing is left.
+        It counts as one agent itself. BudgetSpent if nothing is left.
         """
         if not shares(self.budget):
             return asked
@@ -115,7 +114,7 @@ class TaskBudgets:
         return tightest(asked, left if left.spawns is None else replace(left, spawns=left.spawns - 1))
 
     async def check_not_spent(self, task: Task) -> None:
-        """UserMistake with the way out when a task that has ended has spent all of its own budget."""
+        """BudgetSpent, with how to raise it, for an ended task that has spent all of its own budget."""
         budget = await self.current(task)
         if not task.status.ended or budget == NO_BUDGET:
             return
@@ -128,7 +127,7 @@ class TaskBudgets:
                 raise BudgetSpent(short, GO_ON.format(task=task.id, kind=kind))
 
     async def limit(self, task: Task, budget: Budget) -> None:
-        """Bound a task by another budget at once; UserMistake with the way out when less is left above it."""
+        """Set the budget of a task at once; BudgetSpent, with how to raise it, if less is left above it."""
         try:
             await self._store.ledger.limit(task.id, budget)
         except BudgetSpent as spent:
@@ -137,7 +136,7 @@ class TaskBudgets:
 
     @asynccontextmanager
     async def with_advice(self) -> AsyncGenerator[None, None]:
-        """Say which budget has to be raised, where one that a task has does not let another begin."""
+        """Add which budget has to be raised, if one of a task lets nothing start."""
         try:
             yield
         except BudgetSpent as spent:
@@ -148,6 +147,6 @@ class TaskBudgets:
 
 
 def _without(budget: Budget, named: Budget) -> Budget:
-    """What a budget has of kinds that are not named."""
+    """A budget without the kinds that are named."""
     kinds = {name: None for name in named.__struct_fields__ if getattr(named, name) is not None}
     return replace(budget, **kinds)

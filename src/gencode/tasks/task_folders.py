@@ -1,6 +1,6 @@
-"""The worktree or copy in which one agent works: created before it starts, summed up when it has ended.
+"""The worktree or copy of one agent: created before it starts, and summarized when it has ended.
 
-What creates worktrees is loaded when the first one is wanted.
+The code that creates worktrees is loaded with the first one.
 """
 
 from collections.abc import AsyncGenerator
@@ -9,33 +9,25 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from gencode.core.changes import (
     MOST_FILES,
     Changes,
     WorktreeChanges,
-    is_in_use,
-    offers,
-    with_changes,
-    withdrawn,
-    without_use,
 )
 from gencode.core.errors import GenCodeError, UserMistake
 from gencode.core.events import TaskCreated
 from gencode.core.ids import new_id
-from gencode.core.messages import UserMessage, place_told
+from gencode.core.messages import UserMessage, place_message
 from gencode.core.place import ClonePlace, FolderPlace, TaskPlace, WorkerCopy, WorktreePlace
 from gencode.core.spec import AgentSpec, Workspace
-from gencode.core.status import Status
+from gencode.core.structs import replace
 from gencode.core.task import Task
 from gencode.journal.store import Store
-from gencode.workspaces.restore_worktree import LAST
 
 if TYPE_CHECKING:
     from gencode.workspaces.restore_worktree import WorktreeNotice
     from gencode.workspaces.worktrees.agent_work import WorktreeResult
-    from gencode.workspaces.worktrees.leftovers import LeftoverWorktree
     from gencode.workspaces.worktrees.worktree import Worktree
 
 NO_HOME = "There is no folder in which GenCode could create a worktree; leave isolation out."
@@ -48,19 +40,17 @@ _PLACES: dict[type, str] = {WorktreePlace: "worktree", WorkerCopy: "copy", Clone
 
 
 class FolderSummary(Struct, frozen=True):
-    """What is in a worktree or a copy when its agent ends, and what is worth a warning."""
+    """The changes in a worktree or a copy when its agent ends, with warnings."""
 
     changes: Changes | None = None
     notes: tuple[str, ...] = ()
 
 
 class TaskFolder:
-    """The worktree of one agent. One that is `fresh` was made just now; `anew` is told of one that is not
-    just the one that the agent had.
-    """
+    """The worktree of one agent, `fresh` if just made; `anew` is the notice if it is not its earlier one."""
 
     shared = True
-    """Whether agents that this one sent may be at work in it as well, also when this one has ended."""
+    """Whether subagents of this agent may work in it as well, even after this one has ended."""
 
     def __init__(
         self, tree: "Worktree", *, fresh: bool = False, anew: "WorktreeNotice | None" = None
@@ -81,19 +71,21 @@ class TaskFolder:
 
     @property
     def named(self) -> str:
-        """The id that its task should have: the branch and the folder are called like it."""
+        """The id that its task should have: its branch and folder have the same name."""
         return self._tree.name
 
     def introduction(self) -> list[UserMessage]:
-        """What an agent should know about its folder before it begins."""
+        """The messages about its folder for an agent that begins."""
+        from gencode.workspaces.restore_worktree import LAST
+
         tree = self._tree
         begun = tree.begun or LAST.format(repository=tree.repository)
         text = THERE.format(cwd=tree.workspace.cwd, branch=tree.branch, begun=begun)
-        return [place_told(text, self._place)]
+        return [place_message(text, self._place)]
 
     def change_notice(self) -> list[UserMessage]:
         """The notice for a resumed agent that is not in the worktree it had."""
-        return [place_told(self._anew.agent, self._place)] if self._anew else []
+        return [place_message(self._anew.agent, self._place)] if self._anew else []
 
     @property
     def _place(self) -> TaskPlace:
@@ -101,7 +93,7 @@ class TaskFolder:
 
     @property
     def notice(self) -> str:
-        """What a person should know when the agent begins; mostly nothing."""
+        """A note for the person when the agent begins; usually empty."""
         tree = self._tree
         if self._anew:
             return self._anew.person
@@ -110,7 +102,7 @@ class TaskFolder:
         return ""
 
     async def discard(self) -> None:
-        """Remove it, where it was made for an agent that did not begin after all."""
+        """Remove it, if it was made for an agent that did not begin after all."""
         from gencode.workspaces.worktrees.agent_work import commit_work
 
         if self._fresh:
@@ -118,7 +110,7 @@ class TaskFolder:
                 await commit_work(self._tree)
 
     async def summary(self) -> FolderSummary:
-        """What the agent changed, committed on its branch, and how that can be taken over."""
+        """The changes of the agent, committed on its branch, and how to merge them."""
         from gencode.workspaces.worktrees.agent_work import commit_work
 
         try:
@@ -129,22 +121,23 @@ class TaskFolder:
 
 
 class TaskFolders:
-    """Makes worktrees below the folder `home`, for tasks in a journal."""
+    """Makes worktrees below the folder `home`, for tasks of a store."""
 
     def __init__(self, home: Path | None, store: Store) -> None:
         self.home = home
         self._store = store
         self.prepared: dict[str, TaskFolder] = {}
-        """Those that were prepared for tasks which are about to begin here."""
+        """The folders prepared for tasks that are about to begin here."""
 
     def prepare(self, task: str, folder: TaskFolder) -> None:
-        """A folder that was made for a task which is about to begin here."""
+        """Register a folder that was made for a task that is about to begin here."""
         self.prepared[task] = folder
 
     async def create(self, workspace: Workspace, source: Task | None = None) -> TaskFolder:
-        """A worktree for a new agent, called as its task will be; UserMistake where there can be none.
+        """A worktree for a new agent, with the id of its future task as its name; UserMistake if there can be
+        none.
 
-        That of a fork begins with what the `source` has changed, where that is known.
+        The worktree of a fork begins with the changes of the `source`, if they are known.
         """
         from gencode.workspaces.worktrees.create import create_worktree
 
@@ -170,9 +163,10 @@ class TaskFolders:
         wanted: bool,
         far: bool,
     ) -> AsyncGenerator[tuple[TaskCreated, str]]:
-        """The first fact of a task for another process, with a worktree where one is `wanted`; its notice.
+        """The first event of a task for another process, with a worktree if one is `wanted`; and the note
+        about it.
 
-        A process that may be on a machine that is `far` makes a copy itself.
+        A process that may be on another machine (`far`) makes a copy itself.
         """
         if far or not wanted:
             yield replace(created, isolated=wanted), ""
@@ -208,9 +202,9 @@ class TaskFolders:
             yield
 
     async def restored(self, task: Task, workspace: Workspace) -> TaskFolder | None:
-        """The worktree of a resumed task, if it has one, with its newest work as far as that is known.
+        """The worktree of a resumed task, if it has one, with its latest changes as far as they are known.
 
-        One that is gone is made anew.
+        If it is gone, it is made again.
         """
         if task.id in self.prepared or not has_own_folder(task):
             return self.prepared.get(task.id)
@@ -219,33 +213,33 @@ class TaskFolders:
         from gencode.workspaces.restore_worktree import find_latest_work, restore_worktree
 
         found = await restore_worktree(await find_latest_work(self._store, task), workspace, self.home)
-        return TaskFolder(found.tree, fresh=found.fresh, anew=found.told)
+        return TaskFolder(found.tree, fresh=found.fresh, anew=found.notice)
 
 
 @asynccontextmanager
-async def discarded_unless_begun(workplace: TaskFolder | None) -> AsyncGenerator[None]:
-    """A worktree that was made for an agent is removed again where it does not begin inside this block."""
+async def discarded_unless_begun(workplace: TaskFolder) -> AsyncGenerator[None]:
+    """Removes a worktree made for an agent if the agent does not begin inside this block."""
     begun = False
     try:
         yield
         begun = True
     finally:
-        if workplace is not None and not begun:
+        if not begun:
             await workplace.discard()
 
 
 def in_worktree(spec: AgentSpec, asked: str, source: Task | None = None) -> bool:
-    """Whether an agent gets a worktree: it was asked for, its file says so, or it copies one who had one."""
+    """Whether an agent gets a worktree: by request, by its file, or because its original had one."""
     return (asked or spec.isolation) == "worktree" or (source is not None and has_own_folder(source))
 
 
 def has_own_folder(task: Task) -> bool:
-    """Whether a task works in a worktree or a copy of its own, wherever it is run."""
+    """Whether a task works in its own worktree or copy, wherever it runs."""
     return bool(task.created.worktree) or task.created.isolated
 
 
 def worktree_changes(tree: "Worktree", work: "WorktreeResult") -> WorktreeChanges:
-    """What the agents in a worktree have changed."""
+    """The changes of the agents in a worktree."""
     if not work.kept:
         return WorktreeChanges("removed")
     where = WorktreeChanges("open", tree.branch, str(tree.path), str(tree.repository))
@@ -266,55 +260,6 @@ def worktree_changes(tree: "Worktree", work: "WorktreeResult") -> WorktreeChange
     )
 
 
-async def current_result(task: Task, store: Store | None = None) -> str:
-    """The result of a task, without the offer of work in its worktree that was taken over since.
-
-    With a `store`, it is also known whether those that it sent are still at work there.
-    """
-    from gencode.tasks.leave_worktree import at_work
-    from gencode.workspaces.worktrees.leftovers import inspect_worktree
-    from gencode.workspaces.worktrees.worktree import read_record
-
-    tree = read_record(Path(task.created.worktree))
-    if tree is None or not task.status.ended:
-        return task.result
-    offered = any(offers(each, tree.branch) for each in task.report.changes)
-    in_use = any(map(is_in_use, task.report.changes))
-    if in_use and (store is None or await at_work(store, tree.path, task.id)):
-        return task.result
-    left = await inspect_worktree(tree.path)
-    untold = in_use or task.status is Status.INTERRUPTED
-    cut = left is not None and untold and (left.changed or left.dirty)
-    if not cut and not in_use and (not offered or (left is not None and not (left.merged or left.settled))):
-        return task.result
-    kept = with_changes(
-        task.report.text, [withdrawn(each, tree.branch) for each in without_use(task.report.changes)]
-    )
-    if left is not None and cut:
-        return f"{kept.rstrip()}\n\n{_found(left)}".lstrip()
-    where = f"Its worktree and its branch {tree.branch} were removed"
-    if left is not None:
-        where = f"All its changes are in {tree.repository} now{_but(left)}"
-    return f"{kept.rstrip()}\n\n[{where}.]".lstrip()
-
-
-def _but(left: "LeftoverWorktree") -> str:
-    return f", but {left.unmergeable}" if left.unmergeable else ""
-
-
-def _found(left: "LeftoverWorktree") -> str:
-    """The changes in the worktree of an agent that was interrupted before they could be summed up."""
-    files = "1 file" if left.changed == 1 else f"{'?' if left.changed is None else left.changed} files"
-    where = f"on the branch {left.branch}, in {left.path}"
-    if left.merged or left.settled:
-        return f"[What it changed, {files}, is {where}, and all of it is in {left.repository}{_but(left)}.]"
-    open_too = ", partly uncommitted" if left.dirty else ""
-    said = (
-        f"[It was interrupted. What it had changed, {files}, is {where}{open_too}, and not in your checkout.]"
-    )
-    return f"{said}\nTo take it over: {left.merge_command}"
-
-
 def place_notice(earlier: TaskPlace | None, here: Workspace) -> list[UserMessage]:
     """The notice for an agent that worked in a copy or a worktree and is resumed in the original folder."""
     if here.copied is not None or earlier is None or isinstance(earlier, FolderPlace):
@@ -324,4 +269,4 @@ def place_notice(earlier: TaskPlace | None, here: Workspace) -> list[UserMessage
         f"You are back in the original folder, {here.cwd}. What you changed in your {where} is in it only if "
         "somebody applied it, so check."
     )
-    return [place_told(text, FolderPlace(str(here.cwd)))]
+    return [place_message(text, FolderPlace(str(here.cwd)))]

@@ -1,4 +1,4 @@
-"""Watches tasks through the journal, from whatever process, and retries while the store cannot be reached."""
+"""Watches tasks through the journal, whatever process runs them; also finds which agent changed a file."""
 
 import asyncio
 import time
@@ -7,13 +7,12 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from msgspec.structs import replace
-
 from gencode.agent.stop import Stop
 from gencode.core.errors import Conflict, GenCodeError, StoreUnavailable, UserMistake
 from gencode.core.events import Event, PassingFact, ProgressMade
 from gencode.core.outcome import Outcome, outcome_of
 from gencode.core.status import EndReason, Status, StopCause, WaitFor
+from gencode.core.structs import replace
 from gencode.core.task import Task
 from gencode.journal.dispatch import MissingWorker, NoWorkerReason, SharedJournal
 from gencode.journal.store import Store, TaskQuery
@@ -24,41 +23,42 @@ from gencode.tasks.queries import readable_events, with_woken_as_pending
 T = TypeVar("T")
 
 LOOK_SECONDS = 0.5
-"""A process that dies writes nothing, so whoever waits for its task looks so often besides."""
+"""How often a waiter looks without a change: a process that dies writes nothing."""
 AWAY_SECONDS = 300.0
-"""So long a database may be away; then who waits for an agent hears that, and goes on without it."""
+"""How long a database may be unavailable before waiters give up."""
 QUIET_SECONDS = 2.0
-"""For so long it is not said that no worker is at a task: most are begun at once."""
+"""How long a missing worker is not reported: most tasks are taken at once."""
 OUTLOOK_SECONDS = 1.5
 FIRST_PAUSE = 0.2
 LONGEST_PAUSE = 5.0
 WAITS = "waits for the database, which cannot be reached; the agent itself may still be running"
 QUEUES = "waits for the database, which cannot be reached, to give an agent to the workers"
 MOST_ASKED = 200
-"""So many of the latest tasks of a folder are looked at for who changed a file."""
+"""How many of the latest tasks of a folder are searched for who changed a file."""
 WRITTEN_LATER = 0.7
-"""For so many seconds it is waited that somebody writes down to have changed a file."""
+"""How many seconds to wait for the record of a file change."""
 WOKEN = (
-    "Task {task} was woken and waits for a worker; send it more (gen task send {task}), wait for it "
+    "Task {task} was resumed and waits for a worker; send it more (gen task send {task}), wait for it "
     "(gen task output {task}), or stop it first (gen task stop {task})."
 )
 OUT_OF_TIME = StopCause(EndReason.TIME_LIMIT, "it was waited for long enough")
 
 FindOutlook = Callable[[], Awaitable[MissingWorker | None]]
-"""Finds out what a task waits for that no worker is at."""
+"""Finds out why no worker has taken a task."""
 Tell = Callable[[PassingFact], None]
-"""Hears that the database is away."""
+"""Publishes that the database is unavailable."""
 
 
 def tell_nobody(_fact: PassingFact) -> None:
-    """For who waits where nobody reads along."""
+    """Publishes nothing."""
 
 
 async def retry(
     step: Callable[[], Awaitable[T]], stop: Stop, tell: Tell = tell_nobody, note: str = WAITS
 ) -> T:
-    """What a step gives that may be repeated: tried again, with longer and longer pauses, while the store is
-    away. StoreAway when it stays away, or what waits is stopped.
+    """The result of a repeatable step, retried with growing pauses while the store is unavailable.
+
+    StoreUnavailable if it stays unavailable, or the waiter is stopped.
     """
     until, pause = time.monotonic() + AWAY_SECONDS, FIRST_PAUSE
     while True:
@@ -74,7 +74,7 @@ async def retry(
 
 
 class WorkerWait:
-    """Tells what a task waits for that no worker is at, and when to wait for that no longer."""
+    """Reports why no worker has taken a task, and when to stop waiting."""
 
     def __init__(
         self, tell: Callable[[PassingFact], None], clock: Callable[[], float] = time.monotonic
@@ -87,9 +87,9 @@ class WorkerWait:
         self._timer = UnclaimedTimer(clock)
 
     async def look(self, missing_worker: FindOutlook | None, *, quiet: bool) -> str:
-        """Look why a task is `quiet`, if it may not have begun; what is so twice in a row is said.
+        """Look why a task is `quiet`, if it may not have begun; a reason found twice in a row is reported.
 
-        Why it has to end, where it was waited for long enough.
+        Why it has to end, if the wait was too long.
         """
         now = self._clock()
         if missing_worker is None or (quiet and now < self._next):
@@ -102,7 +102,7 @@ class WorkerWait:
         before, self._seen = self._seen, None
         try:
             self._seen = seen = await missing_worker()
-        except GenCodeError:  # it is looked again, and whoever follows the task says what is wrong
+        except GenCodeError:  # it looks again, and whoever follows the task reports the error
             self._timer.pause()
             return ""
         told = replace(seen, unclear=False) if seen else None
@@ -119,7 +119,7 @@ def _in_full(seen: MissingWorker) -> str:
 
 
 class TaskWatcher:
-    """Looks at the journal whenever it changes. A task whose process died ends when it is looked at."""
+    """Reads tasks whenever the journal changes. A task whose process died is ended when it is looked at."""
 
     def __init__(self, store: Store, owner: str, outputs: Path | None = None) -> None:
         self._store = store
@@ -136,7 +136,7 @@ class TaskWatcher:
             raise UserMistake(f"There is no task {task}.")
         [seen] = await with_woken_as_pending(self._store, [found])
         if seen.status.ended and isinstance(self._store, SharedJournal):
-            # It may have gone on and ended again since it was read, and this would be its earlier end.
+            # It may have been resumed and ended again since it was read, and this would be its earlier end.
             seen = await self._store.task(task) or seen
         return seen
 
@@ -145,7 +145,7 @@ class TaskWatcher:
         return outcome_of(task, outputs=self._outputs)
 
     async def check_not_woken(self, task: Task) -> None:
-        """UserMistake for a task that was woken and has not begun: its new messages must not be lost."""
+        """UserMistake for a task that was resumed and has not begun: its new messages must not be lost."""
         if task.status.ended and (await self.task(task.id)).status is Status.PENDING:
             raise Conflict(WOKEN.format(task=task.id))
 
@@ -158,7 +158,7 @@ class TaskWatcher:
     ) -> Task:
         """The task as soon as it is `done` or has ended, or as it is after so many seconds.
 
-        A database that is away meanwhile is waited for, too.
+        Also waits while the database is unavailable.
         """
         until = None if seconds is None else time.monotonic() + seconds
         stop, look = Stop(), partial(self.task, task)
@@ -184,7 +184,7 @@ class TaskWatcher:
     async def events(
         self, task: str, after: int = 0, tell: Tell = tell_nobody
     ) -> AsyncGenerator[Event, None]:
-        """The facts of a task from a number on, each as soon as it is written, until it has ended."""
+        """The events of a task from a number on, as they are written, until it has ended."""
         stop = Stop()
         while True:
             seen = self._store.changes.count
@@ -200,10 +200,9 @@ class TaskWatcher:
             await self._store.changes.after(seen, LOOK_SECONDS)
 
     async def author(self, cwd: str, path: str, sha256: str, but: str | None) -> str:
-        """Which agent in a folder left a file in this state, as the journals tell; empty if none did.
+        """Which agent in a folder left a file in this state, by the journals; empty if none did.
 
-        What others have changed is written down a moment later, so while any are at work there it is looked
-        for again.
+        Changes of others are recorded a moment later, so while any of them is running it looks again.
         """
         until = time.monotonic() + WRITTEN_LATER
         while sha256:
@@ -221,7 +220,7 @@ class TaskWatcher:
         return ""
 
     async def _host(self, cwd: str) -> Task | None:
-        """The task that a folder was made for as its worktree; it belongs to another folder itself."""
+        """The task that a folder was made for as its worktree; that task belongs to another folder."""
         from gencode.workspaces.worktrees.worktree import enclosing_worktree
 
         path = enclosing_worktree(Path(cwd))

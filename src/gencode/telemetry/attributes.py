@@ -183,7 +183,7 @@ def agent_attributes(
         **_task_attributes(known),
         **_usage_attributes(run.usage),
         **content.input_messages([UserMessage(known.prompt)]),
-        **content.output_messages(AssistantMessage(end.told), _ENDED.get(end.status, "error")),
+        **content.output_messages(AssistantMessage(end.full_text), _ENDED.get(end.status, "error")),
     }
 
 

@@ -1,4 +1,4 @@
-"""Switches telemetry on from settings and environment. When off, it costs one look at the environment.
+"""Switches telemetry on from settings and environment. When off, nothing of it is loaded.
 
 When on, it listens to events like every screen does, and exports spans as they end; the loop is not involved.
 """
@@ -9,7 +9,7 @@ import os
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from gencode.agent.trace_settings import ENDPOINTS, installed
+from gencode.agent.trace_settings import installed, is_wanted
 from gencode.core.errors import GenCodeError, UserMistake
 from gencode.core.extras import installing
 from gencode.journal.event_bus import EventBus, EventListener
@@ -35,9 +35,7 @@ class Telemetry:
 
     def __init__(self, wanted: bool, content: bool = False, environ: Mapping[str, str] | None = None) -> None:
         environ = os.environ if environ is None else environ
-        named = any(environ.get(name) for name in ENDPOINTS)
-        disabled = environ.get("OTEL_SDK_DISABLED", "").casefold() == "true"
-        self.on = (wanted or named) and not disabled
+        self.on = is_wanted(wanted, environ)
         if self.on and not installed():
             if wanted:
                 raise UserMistake(

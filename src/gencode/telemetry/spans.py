@@ -163,7 +163,7 @@ class SpanBuilder:
     def _message(self, known: TracedTask, run: TracedRun, event: Event, fact: MessageAdded) -> Iterator[Span]:
         message = fact.message
         if isinstance(message, AssistantMessage) and not message.again:
-            run.turns += 1
+            run.turns += message.is_turn
             run.usage += message.usage or Usage()
             for call in message.calls:
                 run.calls[call.id] = TracedCall(call.name, event.seq or 0, event.at, event.at, call.input)

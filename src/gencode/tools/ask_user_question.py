@@ -5,7 +5,7 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from gencode.agent.toolbox import ToolContext, ToolOutput, tool
+from gencode.agent.toolbox import Param, ToolContext, ToolOutput, tool
 from gencode.core.errors import ToolError
 from gencode.core.messages import Trace
 from gencode.core.questions import Inquiry, Option
@@ -21,9 +21,9 @@ class AskedOption(Struct, frozen=True):
 
 
 class AskedQuestion(Struct, frozen=True, rename="camel"):
-    """One question with its options; a person can always type another answer.
+    """One question with its options; the user can always type another answer.
 
-    `default` is what the agent goes on with when nobody answers it; without one nothing is decided then.
+    `default` applies when nobody answers; without one nothing is decided then.
     """
 
     question: str
@@ -39,15 +39,17 @@ async def ASK_USER_QUESTION(
     questions: Annotated[
         list[AskedQuestion],
         Meta(min_length=1, max_length=MOST_QUESTIONS),
-        "What to ask, each with a few options to choose from",
+        "One to four",
     ],
     default: Annotated[
         str,
-        "What to go on with if nobody answers, for questions that name none themselves",
+        Param("What to continue with if nobody answers, for questions that name none", hidden=True),
     ] = "",
 ) -> ToolOutput:
-    """Ask what only the user, or your parent agent, can decide. The work waits for the answer, for a
-    while. Do not ask what you can find out, or what does not change what you do next."""
+    """Ask the user, or your parent agent, for a decision that only they can make; they may also type another
+    answer. Put the option you recommend first. Do not ask what you can find out, nor for permission to make a
+    call: GenCode asks for that itself. If nobody answers, `default` applies; without one nothing is decided.
+    """
     if ctx.delegate is None:
         raise ToolError("Nobody can answer in this run, so nothing is decided; report the open decision.")
     if empty := [each for each in questions if not each.question.strip()]:
@@ -85,8 +87,8 @@ def _missing(inquiries: Sequence[Inquiry], said: Sequence[str]) -> Iterator[str]
         yield "Say in your report which defaults you assumed."
     if not all(each.default for each in left):
         yield (
-            "Where nobody answered and there is no default, nothing is decided: take no option as chosen. Go "
-            "on with what does not depend on it, and report the open decision."
+            "Where nobody answered and there is no default, nothing is decided: treat no option as chosen. "
+            "Continue with what does not depend on it, and report the open decision."
         )
 
 

@@ -7,12 +7,16 @@ from msgspec import Meta
 
 from gencode.agent.toolbox import Param, ToolContext, ToolOutput, tool
 from gencode.core.messages import CommandRun, Trace
+from gencode.core.structs import replace
 from gencode.tools.files import relative
 
 if TYPE_CHECKING:
     from gencode.sandbox.shells import BackgroundShell, CommandRequest, ShellResult
 
 LONGEST_MS = 600_000
+STOP_FIRST = (
+    " If it does not end by itself, stop it before your last reply: GenCode waits up to {seconds:g} s for it."
+)
 
 
 @tool(effect="execute", name="Bash", aliases=("exec",), timeout=None)
@@ -20,16 +24,18 @@ async def BASH(
     ctx: ToolContext,
     command: Annotated[str, "The command line for bash"],
     limit: Annotated[
-        int, Meta(ge=1), Param("Milliseconds until it is stopped, at most 600000", name="timeout")
+        float, Meta(ge=1), Param("Milliseconds until it is stopped, at most 600000", name="timeout")
     ] = 120_000,
     description: Annotated[str, "What it does, in five to ten words"] = "",
-    run_in_background: Annotated[bool, "Return an id at once and let it run on"] = False,
+    run_in_background: Annotated[bool, "Return an id at once and let it continue"] = False,
+    network: Annotated[str, "Why it needs network access, if it does; the user is asked"] = "",
 ) -> ToolOutput:
-    """Run a command line in bash. Every call starts anew in the working directory, without a terminal.
+    """Run a command line in bash. Each call is a fresh shell in the working directory: no `cd` or variable
+    lasts, so join steps with `&&`. There is no terminal: no editors, pagers or prompts.
 
-    Output beyond 32 KiB is cut in the middle and kept in a file that Read can page. When a command ends, what
-    it left running is stopped: start servers and watchers with run_in_background. Use Read, Grep, Glob and
-    Edit rather than cat, grep, find and sed.
+    When a command ends, what it left running is stopped: start servers and watchers with run_in_background;
+    you are notified when they end. Output over 32 KiB is cut in the middle and kept in a file for Read. Look
+    at files with Read, Grep and Glob rather than cat, grep and find.
     """
     from gencode.sandbox.shells import CommandRequest
 
@@ -37,18 +43,21 @@ async def BASH(
     most = None if run_in_background else seconds
     order = CommandRequest(command, ctx.workspace, ctx.task, most, ctx.network, ctx.closed(), ctx.neutral)
     if not run_in_background:
-        return _told(ctx, command, await _run(ctx, order))
+        result = await _run(ctx, replace(order, written=ctx.output))
+        return _told(ctx, command, result, await _hint(ctx, result))
+    if ctx.checkpoints:
+        await ctx.checkpoints.before_command(await asyncio.to_thread(ctx.seen.before))
     shell = await ctx.shells().start(order)
     ctx.allow_reading(shell.file)
+    waits = STOP_FIRST.format(seconds=ctx.command_seconds) if ctx.command_seconds else ""
     return ToolOutput(
         f"Started in the background as {shell.id}. Its output grows in {shell.file} (page it with Read). "
-        "You are notified when it ends. It runs until then, until the session closes, or until "
-        f'KillShell(shell_id="{shell.id}").',
+        f"You are notified when it ends. It is stopped when you stop it or the session closes.{waits}",
         Trace(commands=(shell.run,)),
     )
 
 
-@tool(effect="execute", name="KillShell", timeout=30.0)
+@tool(effect="execute", name="KillShell", timeout=30.0, instead="TaskStop")
 async def KILL_SHELL(
     ctx: ToolContext, shell_id: Annotated[str, "The id that Bash gave for a command in the background"]
 ) -> ToolOutput:
@@ -68,19 +77,33 @@ def shell_ended(shell: "BackgroundShell", text: str) -> ToolOutput:
 
 
 async def _run(ctx: ToolContext, order: "CommandRequest") -> "ShellResult":
-    """Run a command; files that any agent has read and that change meanwhile count as changed by it."""
+    """Run a command; files that an agent has read and that change meanwhile are recorded as its changes."""
     from gencode.sandbox.shells import only_reads
 
     if only_reads(order):
         return await ctx.shells().run(order)
     before = await asyncio.to_thread(ctx.seen.before)
+    checkpoints = ctx.checkpoints
+    known = await checkpoints.before_command(before) if checkpoints else ()
     try:
         return await ctx.shells().run(order)
     finally:
+        if checkpoints:
+            await checkpoints.after_command(before, known)
         await asyncio.to_thread(ctx.seen.ran, before)
 
 
-def _told(ctx: ToolContext, command: str, result: "ShellResult") -> ToolOutput:
+async def _hint(ctx: ToolContext, result: "ShellResult") -> str:
+    """What the sandbox may have to do with a command that failed."""
+    if result.ended.cause != "exited" or not result.ended.exit_code:
+        return ""
+    from gencode.sandbox.confinement import sandbox_hint
+
+    found = await ctx.shells().confinement(ctx.workspace, network=ctx.network)
+    return sandbox_hint(found, result.ended.output.text(), approver=ctx.grants_network)
+
+
+def _told(ctx: ToolContext, command: str, result: "ShellResult", hint: str) -> ToolOutput:
     ended = result.ended
     if ended.output.file is not None:
         ctx.allow_reading(ended.output.file)
@@ -93,6 +116,6 @@ def _told(ctx: ToolContext, command: str, result: "ShellResult") -> ToolOutput:
     if result.veiled:
         names = ", ".join(relative(ctx.workspace, str(path)) for path in result.veiled[:10])
         said.append(f"Hidden from the command, because reading is denied: {names}.")
-    text = "\n".join(part for part in said if part) or "(no output)"
+    text = "\n".join(part for part in (*said, hint) if part) or "(no output)"
     failed = ended.cause != "exited" or ended.exit_code != 0
     return ToolOutput(text, Trace(commands=(CommandRun(command, ended.exit_code),)), error=failed, paged=True)

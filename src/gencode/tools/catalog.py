@@ -1,9 +1,8 @@
 """The catalog of tools: default ones, those that an agent file has to name, and those of installed packages.
 
-No module of a tool that has to be named is loaded before an agent names it. Other packages bring tools
-through the entry points of the group `gencode.tools`, each of which leads to one tool or several. They are
-looked for when a name is not known otherwise or all tools are listed; an agent gets one only when its file
-names it.
+The module of a tool that has to be named is loaded when an agent names it. Other packages provide tools
+through entry points of the group `gencode.tools`, each for one tool or several. They are loaded when a name
+is not found otherwise or all tools are listed; an agent gets one only if its file names it.
 """
 
 import logging
@@ -12,10 +11,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-from msgspec.structs import replace
-
-from gencode.agent.messaging import Messaging
 from gencode.agent.toolbox import LazyTool, Tool
+from gencode.core.structs import replace
 from gencode.tools.ask_user_question import ASK_USER_QUESTION
 from gencode.tools.bash import BASH, KILL_SHELL
 from gencode.tools.edit import EDIT
@@ -34,6 +31,8 @@ from gencode.tools.write import WRITE
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
+
+    from gencode.agent.messaging import Messaging
 
 
 TOOLS = (
@@ -80,13 +79,15 @@ _MESSAGING = ("message", "cron")
 _MEMORY = ("memory_list", "memory_read", "memory_write", "memory_patch", "memory_append")
 
 
-def on_request(home: Callable[[], Path], secretary: Messaging | None = None) -> tuple[LazyTool, ...]:
-    """The tools that have to be named; `home` is the per-user folder, `secretary` writes and plans."""
+def on_request(
+    home: Callable[[], Path], messaging: "Callable[[], Messaging | None]" = lambda: None
+) -> tuple[LazyTool, ...]:
+    """The tools that have to be named; `home` is the per-user folder, `messaging` sends and plans."""
     return (
         *(LazyTool(name, lambda at=module, of=name: _ready(at, of)) for name, module in _MODULES.items()),
         *(LazyTool(name, lambda of=name: _made("http_request", of)) for name in _HTTP),
         *(LazyTool(name, lambda of=name: _made("memory_notes", of, home)) for name in _MEMORY),
-        *(LazyTool(name, lambda of=name: _made(of, of, secretary)) for name in _MESSAGING),
+        *(LazyTool(name, lambda of=name: _made(of, of, messaging())) for name in _MESSAGING),
     )
 
 
@@ -110,7 +111,7 @@ class Plugins:
         self.warnings: list[str] = []
 
     def __call__(self, known: Container[str]) -> list[Tool]:
-        """Every tool whose names are not `known` already."""
+        """Every tool of installed packages whose names are not `known` yet."""
         from importlib.metadata import entry_points
 
         found: dict[str, Tool] = {}

@@ -17,10 +17,10 @@ LONGEST_ZONE = 64
 async def CURRENT_TIME(
     ctx: ToolContext,
     zone: Annotated[
-        str, Param("Such as Europe/Zurich; this machine's if left out", name="timezone", also=("tz",))
+        str, Param("Such as Europe/Zurich; default: this machine's", name="timezone", also=("tz",))
     ] = "",
 ) -> str:
-    """Tell the date and the time: local, with its weekday and offset, and in UTC."""
+    """Show the date and time: local, with weekday and offset, and in UTC."""
     now = datetime.now(UTC)
     there = now.astimezone(_zone(zone) if zone.strip() else None)
     return (
@@ -53,7 +53,7 @@ async def SLEEP(
         int, Meta(ge=0, le=LONGEST_MS), Param("Milliseconds, at most 600000", also=("ms", "milliseconds"))
     ],
 ) -> str:
-    """Wait, and do nothing meanwhile. For a task or command in the background use TaskOutput instead."""
+    """Wait. To wait for a background task or command, use TaskOutput instead."""
     with ctx.parked():
         await asyncio.sleep(duration / 1000)
     return f"Waited {duration / 1000:g} s."

@@ -11,7 +11,7 @@ from gencode.schedule.scheduled_jobs import JobCalendar, JobRequest, ScheduledJo
 MAIN = "main"
 
 
-def cron(secretary: Messaging | None) -> Tool:
+def cron(messaging: Messaging | None) -> Tool:
     """The tool cron over the schedule of a session."""
 
     @tool(effect="write", name="cron", on_request=True)
@@ -21,22 +21,22 @@ def cron(secretary: Messaging | None) -> Tool:
         schedule: Annotated[
             str, Param('"0 9 * * 1-5", "@daily", "every 10m", "in 2h", "at 2026-11-30T09:00"', also=("when",))
         ] = "",
-        prompt: Annotated[str, Param("What is to be done then, in full", also=("message", "task"))] = "",
-        agent: Annotated[str, "Give it to this agent as a task; without it you hear it yourself"] = "",
+        prompt: Annotated[str, Param("What to do then, in full", also=("message", "task"))] = "",
+        agent: Annotated[str, "Run it as a task of this agent; default: you get it as a message"] = "",
         session: Annotated[Literal["new", "here"], "A new conversation each time, or this one"] = "new",
-        to: Annotated[str, "Also send what came of it to this channel:chat"] = "",
-        label: Annotated[str, "A few words to call it by"] = "",
-        timezone: Annotated[str, Param("Such as Europe/Zurich; the user's if left out", also=("tz",))] = "",
-        job_id: Annotated[str, Param("Which one to remove", also=("id", "jobId"))] = "",
+        to: Annotated[str, "Also send the result to this channel:chat"] = "",
+        label: Annotated[str, "A short name for it"] = "",
+        timezone: Annotated[str, Param("Such as Europe/Zurich; default: the user's", also=("tz",))] = "",
+        job_id: Annotated[str, Param("The job to remove", also=("id", "jobId"))] = "",
     ) -> str:
-        """Plan a prompt or a task for later (add), or list or remove what is planned in this folder.
+        """Schedule a prompt or a task (add), or list or remove the jobs scheduled in this folder.
 
-        It runs while some GenCode process is open. Nobody can be asked then: what needs permission that was
-        not given before is refused.
+        A job runs while a GenCode process is open. Nobody can approve anything then: calls that need approval
+        are refused.
         """
-        if secretary is None:
+        if messaging is None:
             raise ToolError("Scheduling is not available in this run.")
-        calendar = secretary.calendar
+        calendar = messaging.calendar
         match action:
             case "list":
                 return await _listed(calendar)

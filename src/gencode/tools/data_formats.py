@@ -26,7 +26,7 @@ async def JSON_PARSE(
     text: Annotated[Text, Param("The JSON text", also=("json", "input"))],
     pointer: Annotated[str, "Only this part of it, as a JSON pointer such as /items/0/name"] = "",
 ) -> str:
-    """Check a JSON text and lay it out, or one part of it. Errors are reported by line and column."""
+    """Parse a JSON text and show it, or one part of it, indented. Errors name line and column."""
     return _written(_part(_read(text), pointer), 2)
 
 
@@ -34,7 +34,7 @@ async def JSON_PARSE(
 async def JSON_STRINGIFY(
     ctx: ToolContext,
     value: Annotated[Any, Param("Any JSON value", also=("data", "input"))],
-    indent: Annotated[int, Meta(ge=0, le=8), "Blanks for each level; 0: all on one line"] = 0,
+    indent: Annotated[int, Meta(ge=0, le=8), "Spaces per level; 0: all on one line"] = 0,
     sort_keys: bool = False,
 ) -> str:
     """Write a value as JSON text."""
@@ -113,19 +113,19 @@ _BLANK = re.compile(r"\s+")
 @tool(effect="read", name="base64_encode", on_request=True)
 async def BASE64_ENCODE(
     ctx: ToolContext,
-    text: Annotated[Text, Param("It is taken as UTF-8", also=("input", "data"))],
+    text: Annotated[Text, Param("Encoded as UTF-8", also=("input", "data"))],
     url_safe: Annotated[bool, "With - and _ instead of + and /"] = False,
 ) -> str:
-    """Write a text as base64."""
+    """Encode a text as base64."""
     data = checked(text, "text").encode()
     return (base64.urlsafe_b64encode if url_safe else base64.b64encode)(data).decode()
 
 
 @tool(effect="read", name="base64_decode", on_request=True)
 async def BASE64_DECODE(
-    ctx: ToolContext, text: Annotated[Text, Param("In either alphabet", also=("input", "data"))]
+    ctx: ToolContext, text: Annotated[Text, Param("Standard or URL-safe", also=("input", "data"))]
 ) -> str:
-    """Read base64 as text. What is no UTF-8 text is described and not shown."""
+    """Decode base64 to text. Data that is not UTF-8 is described, not shown."""
     packed = _BLANK.sub("", text).translate(str.maketrans("-_", "+/")).rstrip("=")
     try:
         data = base64.b64decode(packed + "=" * (-len(packed) % 4), validate=True)

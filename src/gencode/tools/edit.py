@@ -12,18 +12,20 @@ from msgspec import UNSET, Struct, UnsetType
 
 from gencode.agent.toolbox import Param, ToolContext, ToolOutput, tool
 from gencode.core.errors import ToolError
+from gencode.core.structs import replace
+from gencode.core.text import counted
 from gencode.files.safe_files import PathMissing, open_for_reading
 from gencode.permissions.paths import Resolved
 from gencode.tools.file_changes import CancelFlag, apply_change, as_seen, change, check_missing, difference
 from gencode.tools.files import missing, relative, size_text
-from gencode.tools.text_files import LARGEST, TextFile, checked, counted, read_text
+from gencode.tools.text_files import LARGEST, TextFile, checked, read_text
 
 LONGEST_LINE = 300
 _BEGINNING = 120
 _COMPARED_LINES = 20_000
 _LONGEST_OLD = 200
 _MOST_ALIKE = 3_000
-_IN_EARNEST = 20
+_MOST_COMPARED = 20
 _ALIKE = 0.6
 _NEARBY_LINES = 12
 _NUMBERED = re.compile(r" *\d+\t")
@@ -37,7 +39,7 @@ def why_not_found(text: str, old: str, new: str) -> str:
         ends = "some lines of the file end with CR LF" if "\r\n" in text else "the file has LF alone"
         return f"Only the line endings differ: {ends}; write them the same way."
     lines = [line.removesuffix("\r") for line in text.split("\n", _COMPARED_LINES)[:_COMPARED_LINES]]
-    if found := _but_for_blanks(lines, old):
+    if found := _ignoring_whitespace(lines, old):
         return f"Only whitespace differs; the file has:\n{_numbered(lines, *found)}"
     if len(new) > 1 and new in text:
         line = text.count("\n", 0, text.index(new)) + 1
@@ -47,8 +49,8 @@ def why_not_found(text: str, old: str, new: str) -> str:
     return "Read the file again and copy the text exactly."
 
 
-def _but_for_blanks(lines: list[str], old: str) -> tuple[int, int] | None:
-    """Where the same lines are but for whitespace: the first line, and how many."""
+def _ignoring_whitespace(lines: list[str], old: str) -> tuple[int, int] | None:
+    """Where the text differs only in whitespace: the first line, and how many."""
     wanted = [_squeezed(line) for line in old.strip("\r\n").split("\n")]
     if not any(wanted) or len(wanted) > _LONGEST_OLD:
         return None
@@ -67,9 +69,9 @@ def _squeezed(line: str) -> str:
 
 
 def _nearest(lines: list[str], old: str) -> str:
-    """The lines most like the first line of `old` that says something.
+    """The lines most similar to the first line of `old` that is not blank.
 
-    Only those that have nearly the same characters are compared in earnest, which is slow.
+    The exact comparison is slow, so it is made only for lines with nearly the same characters.
     """
     wanted = next((line.strip() for line in old.split("\n") if line.strip()), "")[:_BEGINNING]
     if not wanted:
@@ -83,13 +85,13 @@ def _nearest(lines: list[str], old: str) -> str:
         matcher.set_seq1(line)
         if matcher.real_quick_ratio() >= _ALIKE:
             alike.append((matcher.quick_ratio(), line))
-    close = get_close_matches(wanted, [line for _, line in nlargest(_IN_EARNEST, alike)], cutoff=_ALIKE)
+    close = get_close_matches(wanted, [line for _, line in nlargest(_MOST_COMPARED, alike)], cutoff=_ALIKE)
     return "\n".join(_numbered(lines, known[line], 1) for line in close)
 
 
 def _numbered(lines: list[str], first: int, count: int) -> str:
     shown = [
-        f"{number:>6}\t{line[:LONGEST_LINE]}"
+        f"{number}\t{line[:LONGEST_LINE]}"
         for number, line in enumerate(lines[first : first + min(count, _NEARBY_LINES)], first + 1)
     ]
     return "\n".join(shown)
@@ -110,17 +112,27 @@ class Edit(Struct, frozen=True):
 
 
 class Edited(NamedTuple):
-    """The new text, how many places were changed, and where the first of them are in it."""
+    """The new text, how many places were changed, and where the first of them are in it.
+
+    `firsts` has the index of the first place of each edit.
+    """
 
     text: str
     changes: int = 0
     places: tuple[Span, ...] = ()
+    firsts: tuple[int, ...] = ()
+
+    @property
+    def lines(self) -> tuple[int, ...]:
+        """The line at which each edit begins; those beyond the places that are remembered are left out."""
+        known = [self.places[first] for first in self.firsts if first < len(self.places)]
+        return tuple(self.text.count("\n", 0, start) + 1 for start, _ in known)
 
 
 def edited(file: TextFile, edits: Sequence[Edit], shown: str, check: Callable[[], None]) -> Edited:
     """Apply every edit to the text of a file; ToolError says which one does not fit and why.
 
-    `check` is called between edits: it raises when nobody waits for them any more.
+    `check` is called between edits: it raises when the call was cancelled.
     """
     done, crlf = Edited(file.text), file.crlf
     for number, edit in enumerate(edits, 1):
@@ -128,7 +140,7 @@ def edited(file: TextFile, edits: Sequence[Edit], shown: str, check: Callable[[]
         try:
             spelled = _spelled(edit, crlf)
             spelled = _as_bytes(spelled, done.text) if file.codec == "latin-1" else spelled
-            done = _apply(done, spelled, shown)
+            done = _apply(done, spelled, shown)._replace(firsts=(*done.firsts, len(done.places)))
         except ToolError as error:
             which = f"Edit {number} of {len(edits)}: " if len(edits) > 1 else ""
             raise ToolError(f"{which}{error}\nNothing was changed.") from None
@@ -171,7 +183,7 @@ def _apply(done: Edited, edit: Edit, shown: str) -> Edited:
         raise ToolError(_ambiguous(text, old, shown))
     count = text.count(old)
     if len(text) + count * (len(new) - len(old)) > LARGEST:
-        raise ToolError(f"{shown} would become bigger than {size_text(LARGEST)}.")
+        raise ToolError(f"{shown} would become larger than {size_text(LARGEST)}.")
     delta = len(new) - len(old)
     moved = [(_moved(start, text, old, delta), _moved(end, text, old, delta)) for start, end in done.places]
     fresh = [
@@ -234,16 +246,15 @@ async def preview(
 async def EDIT(
     ctx: ToolContext,
     file_path: Annotated[str, Param(also=("path",))],
-    old_string: Annotated[
-        _Text, Param("The exact text, without Read's line numbers", also=("old_text",))
-    ] = UNSET,
-    new_string: Annotated[_Text, Param("What replaces it", also=("new_text",))] = UNSET,
-    replace_all: Annotated[bool, "Wherever it is; else it must be there once"] = False,
-    edits: Annotated[_Edits, "Several at once instead, in order, all or none"] = UNSET,
+    old_string: Annotated[_Text, Param(also=("old_text", "old_str"))] = UNSET,
+    new_string: Annotated[_Text, Param(also=("new_text", "new_str"))] = UNSET,
+    replace_all: Annotated[bool, "Replace every occurrence"] = False,
+    edits: Annotated[_Edits, "Several replacements instead, in order, all or none"] = UNSET,
 ) -> ToolOutput:
-    """Replace text in a file that you have Read; encoding and line ends are kept.
+    """Replace exact text in a file that you have Read.
 
-    Give enough lines to name one place. An empty old_string fills a new file.
+    old_string must occur once, with its indentation and without Read's line numbers: add lines around it
+    until it is unique, or set replace_all.
     """
     asked = _asked(old_string, new_string, replace_all, edits)
     return await apply_change(ctx, lambda wanted: _edit(ctx, file_path, asked, wanted))
@@ -274,7 +285,7 @@ def _edit(ctx: ToolContext, file_path: str, edits: Sequence[Edit], wanted: Cance
     wanted.check()
     written = change(ctx, place, data, state or "absent")
     head = f"Edited {shown}: {counted(done.changes, 'place')} changed." if state else f"Created {shown}."
-    return ToolOutput(f"{head}\n{_excerpt(done, file)}", written)
+    return ToolOutput(f"{head}\n{_excerpt(done, file)}", replace(written, lines=done.lines))
 
 
 def _compared(ctx: ToolContext, file_path: str, edits: Sequence[Edit]) -> str:
@@ -282,6 +293,7 @@ def _compared(ctx: ToolContext, file_path: str, edits: Sequence[Edit]) -> str:
     shown = relative(ctx.workspace, place.real)
     try:
         with open_for_reading(place) as opened:
+            as_seen(ctx, place, opened)
             file = read_text(opened, shown)
     except PathMissing:
         file = _new(place, shown, edits)
@@ -304,8 +316,7 @@ def _excerpt(done: Edited, file: TextFile) -> str:
     for first, last in blocks[:_SHOWN_PLACES]:
         stretch = lines[first : last + 1]
         shown += [
-            f"{number:>6}\t{_line(line, file)}"
-            for number, line in enumerate(stretch[:_SHOWN_LINES], first + 1)
+            f"{number}\t{_line(line, file)}" for number, line in enumerate(stretch[:_SHOWN_LINES], first + 1)
         ]
         if len(stretch) > _SHOWN_LINES:
             shown.append(f"[… {counted(len(stretch) - _SHOWN_LINES, 'more line')}]")

@@ -15,9 +15,9 @@ MOST_NAMES = 500
 @tool(effect="read", name="get_env", on_request=True)
 async def GET_ENV(
     ctx: ToolContext,
-    name: Annotated[str, Param("All names, without values, if left out", also=("key", "variable"))] = "",
+    name: Annotated[str, Param("Default: all names, without values", also=("key", "variable"))] = "",
 ) -> str:
-    """Tell the value of an environment variable as commands see it. Keys and passwords are not shown."""
+    """Show an environment variable as commands see it. Keys and passwords are not shown."""
     from gencode.sandbox.variables import visible_environment
 
     known = {**visible_environment(), **_own(ctx)}
@@ -35,14 +35,14 @@ async def GET_ENV(
 async def SET_ENV(
     ctx: ToolContext,
     name: Annotated[str, Param("Letters, digits and underscores", also=("key", "variable"))],
-    value: Annotated[str, "One line; an empty one takes the variable away again"],
+    value: Annotated[str, "One line; an empty one restores the original value"],
 ) -> str:
-    """Set an environment variable for your further commands in this session, and nobody else's.
+    """Set an environment variable for your later commands in this session, and for nobody else's.
 
-    Names that change what programs load, run or reach, and keys, are refused.
+    Keys, and names that change what programs load, run or reach, are refused.
     """
     ctx.shells().variables.set(ctx.task, name, value)
-    return f"{name} is set for your further commands." if value else f"{name} has its original value again."
+    return f"{name} is set for your later commands." if value else f"{name} has its original value again."
 
 
 def _own(ctx: ToolContext) -> Mapping[str, str]:

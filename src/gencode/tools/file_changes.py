@@ -1,4 +1,4 @@
-"""Safe changes of files, shared by Write, Edit and others: checks for stale files, cancellation, diffs."""
+"""Safe changes of files for Write, Edit and others: a stale file is refused, with who changed it; diffs."""
 
 import asyncio
 import hashlib
@@ -12,6 +12,7 @@ from typing import BinaryIO, TypeVar
 from gencode.agent.toolbox import ToolContext
 from gencode.core.errors import ToolError
 from gencode.core.messages import FileChange, FileSeen, Trace
+from gencode.core.text import shortened
 from gencode.files.file_versions import as_text
 from gencode.files.safe_files import (
     Expected,
@@ -82,7 +83,7 @@ async def run_to_completion(work: Callable[[CancelFlag], ChangeResult]) -> Chang
 
 
 def as_seen(ctx: ToolContext, place: Resolved, file: BinaryIO) -> FileIdentity:
-    """The state of an open file if the agent has read it so; otherwise ToolError says to Read it."""
+    """The state of an open file, if the agent has read it so; otherwise ToolError says to Read it."""
     now, seen = identity_of(file), ctx.seen.state(place.real)
     shown = relative(ctx.workspace, place.real)
     if seen is None:
@@ -117,7 +118,7 @@ def hash_of(file: BinaryIO, most: int) -> str:
 
 
 def author_note(ctx: ToolContext, place: Resolved) -> str:
-    """ " (by AGENT)" for the agent that changed a file; empty when that is not known."""
+    """The agent that changed a file, as ` (by AGENT)`; empty when that is not known."""
     who = ctx.seen.author(place.real)
     return f" (by {who})" if who else ""
 
@@ -125,6 +126,7 @@ def author_note(ctx: ToolContext, place: Resolved) -> str:
 def change(ctx: ToolContext, place: Resolved, data: bytes, expected: Expected) -> Trace:
     """Replace a judged file, remember its new state, and say what it became."""
     digest, shown = hashlib.sha256(data).hexdigest(), relative(ctx.workspace, place.real)
+    ctx.keep_before((place.real, digest))
     try:
         ctx.seen.wrote(place.real, replace_file(place, data, expected=expected), digest)
     except FileChanged as error:
@@ -232,16 +234,11 @@ def _header(steps: Sequence[_Step]) -> str:
 
 
 def _marked(mark: str, lines: Sequence[str]) -> Iterator[str]:
-    yield from (f"{mark}{_short(line)}" for line in lines)
+    yield from (f"{mark}{shortened(line, LONGEST_LINE)}" for line in lines)
 
 
 def _removed(lines: Sequence[str]) -> Iterator[str]:
-    """Lines that go; very many are cut, so that what comes in their place is seen too."""
+    """Removed lines; very many are cut, so that the lines that replace them are shown too."""
     yield from _marked("-", lines[:_MOST_REMOVED])
     if len(lines) > _MOST_REMOVED:
         yield f"[… {len(lines) - _MOST_REMOVED:,} more lines are removed]"
-
-
-def _short(line: str) -> str:
-    over = len(line) - LONGEST_LINE
-    return line if over <= 0 else f"{line[:LONGEST_LINE]} [… {over:,} more characters]"

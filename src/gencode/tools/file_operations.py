@@ -35,7 +35,7 @@ async def preview_move(ctx: ToolContext, source: str, destination: str) -> str:
 
 @tool(effect="write", name="delete_file", preview=preview_delete, on_request=True)
 async def DELETE_FILE(ctx: ToolContext, path: Annotated[str, Param(also=("file_path",))]) -> ToolOutput:
-    """Delete one file that you have Read. It cannot be brought back."""
+    """Delete one file that you have Read. This cannot be undone."""
     return await apply_change(ctx, lambda wanted: _delete(ctx, path, wanted))
 
 
@@ -47,7 +47,7 @@ async def MOVE_FILE(
         str, Param("Its whole new path; nothing may be there yet", also=("to", "dest", "destination_path"))
     ],
 ) -> ToolOutput:
-    """Move or rename one file. Missing folders are made."""
+    """Move or rename one file. Missing folders are created."""
     return await run_to_completion(lambda wanted: _move(ctx, source, destination, wanted))
 
 
@@ -56,6 +56,7 @@ def _delete(ctx: ToolContext, path: str, wanted: CancelFlag) -> ToolOutput:
     with open_file(place, shown) as file:
         state = as_seen(ctx, place, file)
     wanted.check()
+    ctx.keep_before((place.real, GONE))
     remove_file(place, expected=state)
     ctx.seen.deleted(place.real)
     return ToolOutput(f"Deleted {shown}.", Trace(changed=(FileChange(shown, GONE),)))
@@ -70,6 +71,7 @@ def _move(ctx: ToolContext, source: str, destination: str, wanted: CancelFlag) -
     with open_file(here, old) as file:
         state, digest = identity_of(file), _hash(file, wanted)
     wanted.check()
+    ctx.keep_before((here.real, GONE), (there.real, digest))
     moved = move_file(here, there, expected=state)
     known: tuple[FileSeen, ...] = ()
     if ctx.seen.state(here.real) == state:
@@ -81,7 +83,7 @@ def _move(ctx: ToolContext, source: str, destination: str, wanted: CancelFlag) -
 
 
 def _own_place(ctx: ToolContext, path: str) -> tuple[Resolved, str]:
-    """A judged path that is no link itself: what a link leads to is meant only when it is named."""
+    """A checked path that is not a link: the target of a link has to be named itself."""
     place = ctx.place(path)
     shown = relative(ctx.workspace, place.real)
     if os.path.islink(place.lexical):  # noqa: PTH114 – never raises
@@ -108,7 +110,7 @@ def _hash(file: BinaryIO, wanted: CancelFlag) -> str:
 async def GET_FILE_INFO(
     ctx: ToolContext, path: Annotated[str, Param("A file or folder", also=("file_path",))]
 ) -> str:
-    """Tell what a path is: its kind, size, rights and when it was changed last. Contents come with Read."""
+    """Show the kind, size, permissions and last change of a path. For its content use Read."""
     return await asyncio.to_thread(_told, ctx, path)
 
 

@@ -1,4 +1,4 @@
-"""Runs a file search, with ripgrep or in Python, in a process that is killed when it is not needed any more.
+"""Runs a file search, with ripgrep or in Python, in a process that is killed when it is no longer needed.
 
 Findings come in any order and are sorted here, because ripgrep is much faster when it need not sort. When
 there are more than fit in memory the search runs again in order, and only as far as the page needs.
@@ -184,7 +184,7 @@ async def _run(
 ) -> SearchEnd:
     for text in (search.pattern, search.type, *search.names):
         if "\0" in text or not _encodable(text):
-            raise ToolError("The pattern has a character in it that no file can be searched for.")
+            raise ToolError("The pattern contains a character that cannot be searched for.")
     with _as_file(search.outer) as handle:
         handles = () if handle is None else (handle,)
         command = searcher(search, f"/dev/fd/{handle}" if handles else "", in_order=in_order)
@@ -207,7 +207,7 @@ async def _run(
 
 
 async def _listen(process: Process, take: Callable[[bytes], bool]) -> SearchEnd:
-    """Read until the process is done, has said enough, or its time is over; then it is gone for sure."""
+    """Read until the process ends, `take` has enough, or the time is over; then the process is killed."""
     complaint, done = b"", False
     try:
         async with asyncio.timeout(SECONDS):
@@ -227,7 +227,7 @@ async def _listen(process: Process, take: Callable[[bytes], bool]) -> SearchEnd:
 
 
 async def _feed(process: Process, take: Callable[[bytes], bool]) -> None:
-    """Hand on what is written; once it is enough, throw the rest away so that the pipe can close."""
+    """Pass on the output; once `take` has enough, discard the rest so that the pipe can close."""
     enough = False
     while process.stdout and (chunk := await process.stdout.read(_CHUNK)):
         if not enough and not take(chunk):

@@ -2,7 +2,7 @@
 
 import os
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from difflib import get_close_matches
 from itertools import islice
 from pathlib import Path
@@ -10,10 +10,12 @@ from typing import BinaryIO
 
 from gencode.core.errors import ToolError
 from gencode.core.spec import Workspace
+from gencode.core.text import counted
 from gencode.files import safe_files
 from gencode.files.safe_files import PathMissing, open_for_reading
 from gencode.permissions.paths import Resolved
 
+MOST_NEAREST = 3
 _ESCAPES = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 _KINDS = {
     stat.S_IFIFO: "named pipe",
@@ -61,7 +63,7 @@ def _visible(char: str) -> str:
 def size_text(size: int) -> str:
     """A size for people: `512 bytes`, `1.2 KB`, `3.4 GB`."""
     if size < 1_000:
-        return "1 byte" if size == 1 else f"{size} bytes"
+        return counted(size, "byte")
     for power, unit in ((1, "KB"), (2, "MB"), (3, "GB")):
         if size < 999.95 * 1_000**power:
             return f"{size / 1_000**power:.1f} {unit}"
@@ -81,7 +83,7 @@ def open_file(resolved: Resolved, shown: str) -> BinaryIO:
         raise missing(resolved.real, shown) from None
     except ToolError:
         if is_folder(resolved):
-            message = f"{shown} is a folder; list it with LS or find files in it with Glob."
+            message = f"{shown} is a folder; find files in it with Glob."
             raise ToolError(message) from None
         raise
 
@@ -97,12 +99,12 @@ def open_folder(resolved: Resolved, shown: str) -> int:
 
 
 def is_folder(resolved: Resolved) -> bool:
-    """Whether there is a folder at a judged path just now; whoever opens it finds out for sure."""
+    """Whether there is a folder at a checked path at this moment."""
     return not resolved.refusal and os.path.isdir(resolved.real)  # noqa: PTH112 – never raises
 
 
-def missing(path: str, shown: str) -> ToolError:
-    """The error for a path that does not exist, with the nearest names in its folder."""
+def missing(path: str, shown: str, *, way: str = "; find it with Glob first") -> ToolError:
+    """The error for a path that does not exist, with the nearest names, or else a way to find it."""
     folder, name = os.path.split(path)
     try:
         with os.scandir(folder) as entries:
@@ -110,8 +112,20 @@ def missing(path: str, shown: str) -> ToolError:
     except NotADirectoryError:
         return ToolError(f"{shown} does not exist: {printable(Path(folder).name)} is a file, not a folder.")
     except OSError:
-        return ToolError(f"{shown} does not exist, nor does its folder; find it with Glob first.")
+        return ToolError(f"{shown} does not exist, nor does its folder{way}.")
+    near = _nearest(name, names)
+    beside = f"{os.path.dirname(shown)}/" if "/" in shown else ""  # noqa: PTH120 – as it was written
+    close = ", ".join(f"{beside}{each}" for each in near)
+    hint = f"; did you mean {close}?" if close else f"{way}."
+    return ToolError(f"{shown} does not exist{hint}")
+
+
+def _nearest(name: str, names: Sequence[str]) -> list[str]:
+    """The names that this one may be a misspelling of, without regard to the suffix."""
     folded = {each.casefold(): each for each in sorted(names, reverse=True)}
-    close = [folded[each] for each in get_close_matches(name.casefold(), folded, n=5, cutoff=0.5)]
-    hint = f"did you mean {', '.join(close)}?" if close else "find it with Glob first."
-    return ToolError(f"{shown} does not exist; {hint}")
+    stems: dict[str, list[str]] = {}
+    for each in folded:
+        stems.setdefault(os.path.splitext(each)[0], []).append(each)  # noqa: PTH122
+    wanted = os.path.splitext(name.casefold())[0]  # noqa: PTH122
+    close = get_close_matches(wanted, stems, n=MOST_NEAREST, cutoff=0.7)
+    return [folded[each] for stem in close for each in sorted(stems[stem])][:MOST_NEAREST]

@@ -1,6 +1,7 @@
 """Glob: find files by name."""
 
 import asyncio
+import os
 from typing import Annotated
 
 from msgspec import Meta
@@ -8,7 +9,7 @@ from msgspec import Meta
 from gencode.agent.toolbox import ToolContext, tool
 from gencode.core.errors import Denied, ToolError
 from gencode.tools.file_search import Searcher, searcher_for
-from gencode.tools.files import names_from, relative, spoken
+from gencode.tools.files import missing, names_from, relative, spoken
 from gencode.tools.glob_patterns import BadGlob, PathFilter, literal_prefix
 from gencode.tools.output_page import OutputPage
 from gencode.tools.search_listing import SearchListing, SearchRoot, search_root
@@ -18,16 +19,14 @@ from gencode.tools.search_records import FileSearch
 @tool(effect="read", name="Glob")
 async def GLOB(
     ctx: ToolContext,
-    pattern: Annotated[str, "Such as `**/*.py`, `src/**/*.{ts,tsx}` or `*config*`"],
-    path: Annotated[str | None, "The folder to look in; the working directory if left out"] = None,
-    head_limit: Annotated[int, Meta(ge=0), "At most so many paths; 0: as many as fit"] = 200,
-    offset: Annotated[int, Meta(ge=0), "How many paths to skip, to go on after a page"] = 0,
+    pattern: Annotated[str, "`**/*.py`, `src/**/*.{ts,tsx}`, `*config*`"],
+    path: Annotated[str | None, "Folder; default: the working directory"] = None,
+    head_limit: Annotated[int, Meta(ge=0), "Maximum number of paths"] = 200,
+    offset: Annotated[int, Meta(ge=0), "Paths to skip"] = 0,
 ) -> str:
-    """Find files by name. Gives one path per line, sorted.
+    """Find files by name, sorted by path; ignored files (.gitignore) are left out.
 
-    `*` stays within one path component, `**` spans any number; a pattern without `/` fits at any depth, one
-    with `/` is tied to the folder (`./*.md`: only the folder itself). Hidden files are listed; folders, links
-    and what ignore files (.gitignore, .ignore) name are not.
+    `*` stays within a folder, `**` spans folders; a pattern without `/` matches at any depth.
     """
     searcher = searcher_for(ctx.workspace.root)
     return await glob_files(ctx, searcher, pattern, path, OutputPage(offset, head_limit))
@@ -56,7 +55,7 @@ async def glob_files(
         base=place.base, start=place.start, shape="paths", names=fits.names, outer=place.outer
     )
     await listing.fill(searcher, search)
-    return listing.text(f"No files fit {pattern!r} in {spoken(shown(place.path))}.")
+    return listing.text(f"No files match {pattern!r} in {spoken(shown(place.path))}.")
 
 
 def _place(ctx: ToolContext, folder: str, rest: str) -> SearchRoot:
@@ -67,8 +66,10 @@ def _place(ctx: ToolContext, folder: str, rest: str) -> SearchRoot:
             raise
         # A single file that is named may be allowed where its folder is not: then only it is looked for.
         return search_root(ctx.workspace, ctx.place(f"{folder}{rest}"))
+    shown = relative(ctx.workspace, resolved.real)
+    if not resolved.refusal and not os.path.lexists(resolved.real):
+        raise missing(resolved.real, shown, way="")
     place = search_root(ctx.workspace, resolved)
     if place.is_file:
-        shown = relative(ctx.workspace, resolved.real)
         raise ToolError(f"{shown} is a file; give Glob a folder, or Read the file.")
     return place

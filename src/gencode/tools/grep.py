@@ -6,10 +6,10 @@ from collections.abc import Callable
 from typing import Annotated, Literal, NamedTuple
 
 from msgspec import Meta
-from msgspec.structs import replace
 
 from gencode.agent.toolbox import Param, ToolContext, tool
 from gencode.core.errors import ToolError, nearest
+from gencode.core.structs import replace
 from gencode.tools.file_search import Searcher, searcher_for
 from gencode.tools.files import names_from, open_file, relative, spoken
 from gencode.tools.glob_patterns import BadGlob, PathFilter, split_list
@@ -99,32 +99,32 @@ LONGEST_LINE = 500
 
 Output = Literal["files_with_matches", "content", "count"]
 _LINE_BREAK = re.compile(r"(?<!\\)(?:\\\\)*\\n|\n")
+_LIKE_A_MATCH = re.compile(r"\d+[:-]")
 _Around = Annotated[int, Meta(ge=0, le=1_000)] | None
 
 
 @tool(effect="read", name="Grep", aliases=("grep_files",))
 async def GREP(
     ctx: ToolContext,
-    pattern: Annotated[str, "A regular expression; escape `(`, `{`, `.` … to find them as they are"],
-    path: Annotated[str | None, "A file or folder; the working directory if left out"] = None,
-    glob: Annotated[str | None, "Only these files: `*.py`, `*.{ts,tsx}`, `src/**/*.c`, `!*.min.js`"] = None,
-    type: Annotated[str | None, "Only files of a type: py, js, ts, rust, go, java, c, cpp, md …"] = None,
-    output_mode: Annotated[Output, "Paths, lines, or the number of matching lines"] = "files_with_matches",
-    after: Annotated[_Around, Param("Lines to show after each match (content)", name="-A")] = None,
-    before: Annotated[_Around, Param("Lines to show before each match (content)", name="-B")] = None,
-    around: Annotated[_Around, Param("Lines to show on both sides (content)", name="-C")] = None,
-    numbers: Annotated[bool, Param("Show line numbers (content)", name="-n")] = True,
-    ignore_case: Annotated[bool, Param("Do not care for upper and lower case", name="-i")] = False,
-    multiline: Annotated[bool, "Let a match span lines, and `.` match a line's end"] = False,
-    head_limit: Annotated[int, Meta(ge=0), "At most so many lines of output; 0: as many as fit"] = 250,
-    offset: Annotated[int, Meta(ge=0), "How many lines of output to skip, to go on after a page"] = 0,
+    pattern: Annotated[str, "Escape `(`, `{`, `.` to match them literally"],
+    path: Annotated[str | None, "File or folder; default: the working directory"] = None,
+    glob: Annotated[str | None, "Only these files: `*.py`, `src/**/*.c`, `!*.min.js`"] = None,
+    type: Annotated[str | None, "py, js, ts, rust, go, java, c, md …"] = None,
+    output_mode: Output = "files_with_matches",
+    after: Annotated[_Around, Param("Lines after", name="-A")] = None,
+    before: Annotated[_Around, Param("Lines before", name="-B")] = None,
+    around: Annotated[_Around, Param("Lines around", name="-C")] = None,
+    numbers: Annotated[bool, Param("Ignored: lines always have numbers", name="-n", hidden=True)] = True,
+    ignore_case: Annotated[bool, Param("Ignore case", name="-i")] = False,
+    multiline: Annotated[bool, "Matches may span lines"] = False,
+    head_limit: Annotated[int, Meta(ge=0), "Maximum lines of output"] = 250,
+    offset: Annotated[int, Meta(ge=0), "Lines of output to skip"] = 0,
 ) -> str:
-    """Search the contents of files with a regular expression (ripgrep's syntax).
+    """Search file contents with a ripgrep regular expression; ignored and binary files are left out.
 
-    `files_with_matches` gives one path per line, `count` lines of `path:count`, `content` lines of
-    `path:line:text` (`path-line-text` around a match), all sorted by path. Hidden files are searched; binary
-    files, links, files over 50 MB, secrets and what ignore files (.gitignore, .ignore) name are passed over.
+    `content` gives each file's path and below it its matches as `line:text` (`line-text` around a match).
     """
+    del numbers
     searcher = searcher_for(ctx.workspace.root)
     search = FileSearch(
         base="",
@@ -137,17 +137,16 @@ async def GREP(
         after=(after if after is not None else around) or 0,
         type=type or "",
     )
-    request = GrepRequest(search, path or ".", glob or "", numbers)
+    request = GrepRequest(search, path or ".", glob or "")
     return await grep_files(ctx, searcher, request, OutputPage(offset, head_limit))
 
 
 class GrepRequest(NamedTuple):
-    """What is searched for, where, and how lines are shown."""
+    """What is searched for, and where."""
 
     search: FileSearch
     path: str = "."
     glob: str = ""
-    numbers: bool = True
 
 
 async def grep_files(ctx: ToolContext, searcher: Searcher, request: GrepRequest, page: OutputPage) -> str:
@@ -164,7 +163,9 @@ async def grep_files(ctx: ToolContext, searcher: Searcher, request: GrepRequest,
     if kind:
         return f"{where} is not text and is not searched: {kind}."
     search = _placed(request.search, place, fits)
-    listing = SearchListing(page, _writer(shown, place, request), parted=bool(search.before or search.after))
+    listing = SearchListing(page, _writer(shown, place, search), parted=bool(search.before or search.after))
+    if search.shape == "content":
+        listing.heading = lambda path: _heading(shown(place.absolute(path)))
     notes = list[str]()
     if not place.is_file:
         if request.glob:
@@ -203,24 +204,22 @@ def _placed(search: FileSearch, place: SearchRoot, fits: PathFilter) -> FileSear
 
 
 def _writer(
-    named: Callable[[str], str], place: SearchRoot, request: GrepRequest
+    named: Callable[[str], str], place: SearchRoot, search: FileSearch
 ) -> Callable[[SearchMatch], str]:
     """How one finding is written."""
-    shape, last, shown = request.search.shape, b"", ""
 
     def write(hit: SearchMatch) -> str:
-        nonlocal last, shown
-        if hit.path != last:
-            last, shown = hit.path, named(place.absolute(hit.path))
-        if shape == "count":
-            return f"{shown}:{hit.number}"
-        if shape != "content":
-            return shown
-        mark = ":" if hit.matches else "-"
-        number = f"{hit.number}{mark}" if request.numbers else ""
-        return f"{shown}{mark}{number}{_line(hit.text)}"
+        if search.shape == "content":
+            return f"{hit.number}{':' if hit.matches else '-'}{_line(hit.text)}"
+        shown = named(place.absolute(hit.path))
+        return f"{shown}:{hit.number}" if search.shape == "count" else shown
 
     return write
+
+
+def _heading(path: str) -> str:
+    """A path above its matches, which cannot be taken for one of them."""
+    return f"./{path}" if _LIKE_A_MATCH.match(path) else path
 
 
 def _line(raw: bytes) -> str:

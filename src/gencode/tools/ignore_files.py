@@ -1,13 +1,15 @@
-"""Ignore files (`.gitignore`, `.ignore`, `.rgignore`), read the way ripgrep reads them.
+"""Ignore files (`.gitignore`, `.ignore`, `.rgignore`), read the way ripgrep reads them, and git's excludes.
 
-Rules above the folder that is searched count up to the top of its git repository or, outside of one, up to
-the workspace's root; never further, so that a stray file in a home folder hides nothing.
+The repository's `.git/info/exclude` and the user's global excludes file have the lowest precedence.
+
+Rules above the searched folder apply up to the top of its git repository or, outside of one, up to the root
+of the workspace; never further, so that a stray file in a home folder hides nothing.
 """
 
 import os
 import re
 import stat
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,6 +19,7 @@ IGNORE_FILES = (".rgignore", ".ignore", ".gitignore")
 """Strongest first: whatever `.ignore` says, at any level, beats every `.gitignore`."""
 
 LARGEST = 256 * 1024
+_POINTS_AT = "gitdir: "
 
 
 class _IgnoreLine(NamedTuple):
@@ -60,7 +63,7 @@ def read_rules(folder: str, name: str) -> str:
 
 
 def outermost_folder(folder: str, root: str) -> str:
-    """The folder whose ignore files are the outermost that count for a search in `folder`."""
+    """The outermost folder whose ignore files apply to a search in `folder`."""
     for above in (Path(folder), *Path(folder).parents):
         if os.path.lexists(above / ".git"):
             return str(above)
@@ -70,11 +73,12 @@ def outermost_folder(folder: str, root: str) -> str:
 def outer_rules(base: str, folder: str) -> str:
     """The rules of the ignore files from `base` down to above `folder`, rewritten for `base`, strongest last.
 
-    Somebody who names an ignored folder wants to look inside: then none of them count.
+    None of them applies where the search names an ignored folder: it is meant to look inside.
     """
     below = Path(folder).relative_to(base).parts
     levels = ["/".join(below[:depth]) for depth in range(len(below))]
-    lines = [
+    lines = git_excludes(base)
+    lines += [
         line
         for name in reversed(IGNORE_FILES)
         for level in levels
@@ -84,6 +88,56 @@ def outer_rules(base: str, folder: str) -> str:
     rules = IgnoreRules("\n".join(lines))
     named = ("/".join(below[: depth + 1]) for depth in range(len(below)))
     return "" if any(rules.verdict(each, True) for each in named) else "\n".join(lines)
+
+
+def git_excludes(top: str) -> list[str]:
+    """The lines of the excludes files that git has for the repository at `top`, the strongest last."""
+    git = git_folder(top)
+    if not git:
+        return []
+    return [
+        line
+        for path in (global_excludes(os.environ), f"{git}/info/exclude")
+        for line in read_rules(*os.path.split(path)).split("\n")
+        if _parse(line)
+    ]
+
+
+def git_folder(top: str) -> str:
+    """Git's own folder of the repository at `top`, also for a linked worktree; empty when there is none."""
+    git = f"{top}/.git"
+    if os.path.isdir(git):  # noqa: PTH112
+        return git
+    pointer = read_rules(top, ".git").strip()
+    if not pointer.startswith(_POINTS_AT):
+        return ""
+    linked = os.path.join(top, pointer.removeprefix(_POINTS_AT).strip())  # noqa: PTH118
+    shared = read_rules(linked, "commondir").strip()
+    return os.path.join(linked, shared) if shared else linked  # noqa: PTH118
+
+
+def global_excludes(environ: Mapping[str, str]) -> str:
+    """The path of the user's excludes file for all repositories, as git finds it."""
+    home = environ.get("HOME", "")
+    config = environ.get("XDG_CONFIG_HOME") or f"{home}/.config"
+    chosen = ""
+    for folder, name in ((f"{config}/git", "config"), (home, ".gitconfig")):
+        chosen = _excludes_setting(read_rules(folder, name)) or chosen
+    path = f"{home}{chosen[1:]}" if chosen.startswith("~/") else chosen
+    return path if path.startswith("/") else f"{config}/git/ignore"
+
+
+def _excludes_setting(config: str) -> str:
+    """The value of `core.excludesFile` in the text of a git configuration; empty when it has none."""
+    section, found = "", ""
+    for line in map(str.strip, config.split("\n")):
+        if line.startswith("["):
+            section = line.strip("[] ").casefold()
+        elif section == "core":
+            name, _, value = line.partition("=")
+            if name.strip().casefold() == "excludesfile":
+                found = value.strip().strip('"')
+    return found
 
 
 def is_ignored(folder: str, root: str, entries: Iterable[tuple[str, bool]]) -> set[str]:

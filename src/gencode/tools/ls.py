@@ -9,6 +9,7 @@ from msgspec import Meta
 
 from gencode.agent.toolbox import ToolContext, tool
 from gencode.core.errors import ToolError
+from gencode.permissions.paths import Resolved
 from gencode.tools.files import kind_text, open_folder, printable, relative, size_text, spoken
 from gencode.tools.glob_patterns import BadGlob, PathFilter
 from gencode.tools.ignore_files import is_ignored
@@ -18,17 +19,17 @@ _NAMED = 10
 """So many of the ignored entries are named."""
 
 
-@tool(effect="read", name="LS", aliases=("list_dir", "list_files"))
+@tool(effect="read", name="LS", aliases=("list_dir", "list_files"), instead="Read")
 async def LS(
     ctx: ToolContext,
-    path: Annotated[str | None, "The folder; the working directory if left out"] = None,
+    path: Annotated[str | None, "Folder; default: the working directory"] = None,
     ignore: Annotated[list[str] | None, "Patterns of names to leave out, such as `*.log`"] = None,
-    head_limit: Annotated[int, Meta(ge=0), "At most so many entries; 0: as many as fit"] = 500,
-    offset: Annotated[int, Meta(ge=0), "How many entries to skip, to go on after a page"] = 0,
+    head_limit: Annotated[int, Meta(ge=0), "Maximum number of entries"] = 500,
+    offset: Annotated[int, Meta(ge=0), "Entries to skip"] = 0,
 ) -> str:
-    """List one folder: its folders first (`name/`), then files with their size and links with their target.
+    """List one folder: folders first (`name/`), then files with their size and links with their target.
 
-    What ignore files name is left out and told at the end. Glob finds files at any depth.
+    Ignored files are left out and listed at the end.
     """
     return await asyncio.to_thread(_list, ctx, path or ".", ignore or [], OutputPage(offset, head_limit))
 
@@ -38,14 +39,24 @@ def _list(ctx: ToolContext, path: str, ignore: list[str], page: OutputPage) -> s
         unwanted = PathFilter(f"!{each}" for each in ignore)
     except BadGlob as error:
         raise ToolError(f"ignore={ignore!r} has something that is not a pattern: {error}.") from None
-    place = ctx.place(path)
+    return list_folder(ctx, ctx.place(path), page, unwanted)
+
+
+def list_folder(
+    ctx: ToolContext, place: Resolved, page: OutputPage, unwanted: PathFilter | None = None
+) -> str:
+    """A page of the entries of a judged folder, without the `unwanted` ones."""
     shown = relative(ctx.workspace, place.real)
     handle = open_folder(place, shown)
     try:
         with os.scandir(handle) as entries:
             found = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries]
         ignored = is_ignored(place.real, os.path.realpath(ctx.workspace.root), found)
-        kept = [each for each in found if each[0] not in ignored and unwanted.matches(each[0])]
+        kept = [
+            each
+            for each in found
+            if each[0] not in ignored and (unwanted is None or unwanted.matches(each[0]))
+        ]
         kept.sort(key=lambda each: (not each[1], os.fsencode(each[0])))
         more = sum(not (page.skips() or (not page.full and page.add(_entry(handle, *each)))) for each in kept)
     finally:

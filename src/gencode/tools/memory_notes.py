@@ -4,8 +4,8 @@ Notes are Markdown files below the per-user folder, one folder for each owner, a
 
     memory/user/NAME.md   memory/project/FOLDER-HASH/NAME.md   memory/agent/AGENT-HASH/NAME.md
 
-A note is replaced as a whole or not at all. Whoever changes one holds the lock of its folder, in whatever
-process, so that no change of another is lost.
+A note is replaced as a whole or not at all. A change holds the lock of the folder, across processes, so that
+no other change is lost.
 """
 
 import asyncio
@@ -25,12 +25,13 @@ from msgspec import Meta, Struct
 from gencode.agent.toolbox import Param, Tool, ToolContext, tool
 from gencode.core.errors import ToolError
 from gencode.core.spec import Workspace, same_name
+from gencode.core.text import counted
 from gencode.files.safe_files import PathMissing, open_for_reading, replace_file
 from gencode.permissions.paths import Resolved, shown
 from gencode.tools.edit import Edit, edited
 from gencode.tools.file_changes import run_to_completion
 from gencode.tools.files import size_text
-from gencode.tools.text_files import TextFile, checked, counted
+from gencode.tools.text_files import TextFile, checked
 
 Scope = Literal["user", "project", "agent"]
 
@@ -84,7 +85,7 @@ class NoteFolder:
             return None
 
     def change(self, name: str, make: Callable[[str | None], str]) -> str:
-        """Make a new text of the old one (None: there is none), alone; the new text."""
+        """Replace a note with `make` of its text (None: there is none), under the lock; the new text."""
         place = self._place(name)
         self._make()
         with self._alone():
@@ -170,7 +171,7 @@ def _wait_for(handle: int) -> None:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             if time.monotonic() > ends:
-                raise ToolError("Another process keeps changing these notes; try again later.") from None
+                raise ToolError("Another process is changing these notes; try again later.") from None
             time.sleep(_PATIENCE)
         else:
             return
@@ -192,7 +193,7 @@ def memory_list(home: Home) -> Tool:
     async def run(
         ctx: ToolContext, scope: Annotated[Scope | None, "Only these; all three if left out"] = None
     ) -> str:
-        """List the notes that were kept, with their size and when they were changed last."""
+        """List the saved notes with their size and time of the last change."""
         return await asyncio.to_thread(_listed, ctx, home(), (scope,) if scope else SCOPES)
 
     return run
@@ -203,7 +204,7 @@ def memory_read(home: Home) -> Tool:
 
     @tool(effect="read", name="memory_read", on_request=True)
     async def run(ctx: ToolContext, name: Name, scope: Where = "project") -> str:
-        """Read a note. It is what an agent once wrote down: check what matters."""
+        """Read a note. An agent wrote it earlier: check what matters."""
         title, folder = clean_name(name), _folder(ctx, home, scope)
         text = await asyncio.to_thread(folder.read, title)
         if text is None:
@@ -218,7 +219,7 @@ def memory_write(home: Home) -> Tool:
 
     @tool(effect="write", name="memory_write", on_request=True)
     async def run(ctx: ToolContext, name: Name, content: Content, scope: Where = "project") -> str:
-        """Keep a note for later tasks: a new one, or all of one anew."""
+        """Save a note for later tasks: create it, or replace all of it."""
         title, text = clean_name(name), checked(content, "content")
         return await _changed(_folder(ctx, home, scope), title, scope, lambda _: text)
 
@@ -234,7 +235,7 @@ def memory_patch(home: Home) -> Tool:
         name: Name,
         old_string: Annotated[str, Param("The exact text", also=("old_text", "old"))],
         new_string: Annotated[str, Param("What replaces it", also=("new_text", "new"))],
-        replace_all: Annotated[bool, "Wherever it is; else it must be there once"] = False,
+        replace_all: Annotated[bool, "Replace every occurrence"] = False,
         scope: Where = "project",
     ) -> str:
         """Replace exact text in a note."""
@@ -256,7 +257,7 @@ def memory_append(home: Home) -> Tool:
 
     @tool(effect="write", name="memory_append", on_request=True)
     async def run(ctx: ToolContext, name: Name, content: Content, scope: Where = "project") -> str:
-        """Add lines at the end of a note, which is begun if there is none."""
+        """Add lines to the end of a note; it is created if there is none."""
         title, text = clean_name(name), checked(content, "content")
         if not text.strip():
             raise ToolError("The content is empty; say what to add.")

@@ -10,34 +10,34 @@ from gencode.core.errors import ToolError
 from gencode.core.text import one_line
 
 
-def message(secretary: Messaging | None) -> Tool:
+def message(messaging: Messaging | None) -> Tool:
     """The tool message over the channels of a session."""
 
     @tool(effect="write", name="message", on_request=True)
     async def run(
         ctx: ToolContext,
         content: Annotated[str, Param("What to say", also=("text", "message"))],
-        channel: Annotated[str, "Which way it goes; the user's own if left out"] = "",
+        channel: Annotated[str, "The channel; default: the user's"] = "",
         chat_id: Annotated[
-            str, Param("To whom in that channel; the user if left out", also=("chat", "chatId"))
+            str, Param("The recipient in that channel; default: the user", also=("chat", "chatId"))
         ] = "",
     ) -> str:
-        """Send a message through a channel: to the user at once, or to a chat elsewhere. Your answer is not
-        sent by this; it reaches the user anyway.
+        """Send a message through a channel: to the user at once, or to a chat elsewhere. It does not replace
+        your answer, which the user gets anyway.
         """
-        if secretary is None:
+        if messaging is None:
             raise ToolError("Messages cannot be sent in this run.")
         if not content.strip():
             raise ToolError("The content is empty; say what to send.")
         if len(content) > LONGEST:
             raise ToolError(f"The content is longer than {LONGEST:,} characters; send less.")
-        origin = secretary.origin(ctx.task)
+        origin = messaging.origin(ctx.task)
         name = channel or origin.channel
         own = name.strip().casefold() in (origin.channel, "terminal" if origin.channel == "cli" else "")
         if not chat_id and not own:
             raise ToolError(f"Set chat_id to the recipient in {name}.")
         to = address(name, chat_id or origin.chat)
-        why = await secretary.outbox.send(OutgoingMessage(to, content, ctx.task))
+        why = await messaging.outbox.send(OutgoingMessage(to, content, ctx.task))
         if why:
             return f"The message to {to} could not be delivered yet and will be retried: {why}"
         return f"The message was delivered to {to}."
@@ -53,7 +53,7 @@ async def NOTIFY(
     ctx: ToolContext,
     message: Annotated[str, Param("One line, at most 500 characters", also=("text", "content"))],
 ) -> str:
-    """Tell the user about a milestone while you go on working. Your answer is still what counts."""
+    """Show the user one line about a milestone while you work. It does not replace your answer."""
     line = one_line(message, LONGEST_NOTICE)
     if not line:
         raise ToolError("The message is empty; say in one line what the user should know.")

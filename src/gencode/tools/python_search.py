@@ -1,6 +1,6 @@
 """File search in plain Python, for machines without ripgrep.
 
-It runs as a process of its own, because a hostile pattern can keep Python's `re` busy for ever and only a
+It runs as a process of its own, because a hostile pattern can keep Python's `re` busy forever and only a
 process can be killed. It reads one `FileSearch` as JSON, honours the same ignore files and writes the same
 output as ripgrep, in the order of the paths.
 """
@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import TextIO
 
 import msgspec
-from msgspec.structs import replace
 
+from gencode.core.structs import replace
 from gencode.tools.glob_patterns import compile_plain
 from gencode.tools.ignore_files import IGNORE_FILES, IgnoreRules, read_rules
 from gencode.tools.search_records import LARGEST_WALKED, FileSearch
@@ -60,7 +60,7 @@ class LineMatcher:
         return (number for number, matches, _ in self._lines(file) if matches)
 
     def _lines(self, file: TextIO) -> Iterator[tuple[int, bool, str]]:
-        """Every line with its number and whether it matches; a line of megabytes counts by its beginning."""
+        """Every line with its number and whether it matches; long lines are searched at their beginning."""
         number, inside = 0, False
         while piece := file.readline(LONGEST_MATCHED_LINE):
             if not inside:

@@ -1,4 +1,4 @@
-"""Read: a range of lines of a text file, or what the file is when it is not text."""
+"""Read: a range of lines of a text file, an image, or the entries of a folder."""
 
 import asyncio
 import codecs
@@ -13,12 +13,14 @@ from msgspec import Meta, Struct, field
 
 from gencode.agent.toolbox import Param, ToolContext, ToolOutput, tool
 from gencode.core.errors import ToolError
-from gencode.core.messages import Trace
-from gencode.core.text import CLIP
+from gencode.core.messages import Image, Trace
+from gencode.core.text import CLIP, counted
+from gencode.files.images import LARGEST_PICTURE, image_of, shows
 from gencode.files.safe_files import identity_of
 from gencode.tools.file_changes import hash_of, known_as
-from gencode.tools.files import open_file, relative, size_text
-from gencode.tools.output_page import NOTE_ROOM
+from gencode.tools.files import is_folder, open_file, relative, size_text
+from gencode.tools.ls import list_folder
+from gencode.tools.output_page import NOTE_ROOM, OutputPage
 from gencode.tools.text_files import HEAD, binary_kind, marked
 
 LONGEST_LINE = 2_000
@@ -33,17 +35,14 @@ LARGEST_HASHED = 2_000_000
 @tool(effect="read", name="Read", aliases=("read_file",))
 async def READ(
     ctx: ToolContext,
-    file_path: Annotated[
-        str, Param("The file, absolute or relative to the working directory", also=("path",))
-    ],
-    offset: Annotated[int, Meta(ge=0), "The first line to read, counted from 1"] = 1,
-    limit: Annotated[int, Meta(ge=1), "How many lines to read at most"] = 2000,
+    file_path: Annotated[str, Param("Absolute, or relative to the working directory", also=("path",))],
+    offset: Annotated[int, Meta(ge=0), "First line, from 1"] = 1,
+    limit: Annotated[int, Meta(ge=1), "Number of lines"] = 2000,
 ) -> ToolOutput:
-    """Read a text file. Every line comes with its number and a tab before it.
+    """Read a file, with line numbers (`number<tab>text`), or list a folder. Images are shown.
 
-    At most 30,000 characters come at once; the last line then says which offset goes on. Lines longer than
-    2,000 characters are cut. Images and other binary files are described, not shown. For folders use
-    LS or Glob.
+    At most 30,000 characters are returned; the last line says how to continue. Read a file before you change
+    it; of a long file, read only what you need.
     """
     stop = threading.Event()
     try:
@@ -69,7 +68,7 @@ class _Range(Struct):
         text, whole = self._decoded(raw, length)
         if not whole:
             text = f"{text[:LONGEST_LINE]} [… the line goes on, {size_text(length)} in all]"
-        line = f"{number:>6}\t{text}"
+        line = f"{number}\t{text}"
         if len(self.lines) >= self.limit or (self.lines and len(line) + 1 > self.room):
             return False
         self.cut += not whole
@@ -97,6 +96,8 @@ class _Range(Struct):
 
 def _read(ctx: ToolContext, file_path: str, wanted: _Range) -> ToolOutput:
     place = ctx.place(file_path)
+    if is_folder(place):
+        return ToolOutput(list_folder(ctx, place, OutputPage(wanted.first - 1, wanted.limit, first=1)))
     shown = relative(ctx.workspace, place.real)
     with open_file(place, shown) as file:
         # As it was before it was read: whatever changes it meanwhile shows when it is to be edited.
@@ -105,22 +106,29 @@ def _read(ctx: ToolContext, file_path: str, wanted: _Range) -> ToolOutput:
             digest = hash_of(file, LARGEST_HASHED)
             ctx.seen.note(place.real, state, digest)
             trace = Trace(read=(shown,), seen=known_as(shown, place.real, digest, state))
-            return ToolOutput(_told(shown, file.fileno(), wanted), trace)
+            text, images = _told(shown, file.fileno(), wanted)
+            return ToolOutput(text, trace, images=images)
         except OSError as error:
             raise ToolError(f"{shown} cannot be read: {os.strerror(error.errno or 0)}.") from None
 
 
-def _told(shown: str, handle: int, wanted: _Range) -> str:
+def _told(shown: str, handle: int, wanted: _Range) -> tuple[str, tuple[Image, ...]]:
     head = os.pread(handle, HEAD, 0)
     if not head:
-        return f"{shown} is empty."
+        return f"{shown} is empty.", ()
     mark, codec = marked(head)
     kind = None if mark else binary_kind(handle, head)
     if kind is None:
-        return _text(shown, handle, wanted, (len(mark), codec))
+        return _text(shown, handle, wanted, (len(mark), codec)), ()
     pixels = f", {kind.pixels[0]:,} × {kind.pixels[1]:,} pixels" if kind.pixels else ""
-    size = size_text(os.fstat(handle).st_size)
-    return f"{shown} is not text and is not shown: {kind.name}{pixels}, {size}."
+    size = os.fstat(handle).st_size
+    described = f"{kind.name}{pixels}, {size_text(size)}"
+    if shows(head):
+        found = image_of(os.pread(handle, LARGEST_PICTURE + 1, 0))
+        if isinstance(found, Image):
+            return f"{shown}: {described}.", (found,)
+        return f"{shown} is an image {found}, so it is not shown: {described}.", ()
+    return f"{shown} is not text and is not shown: {described}.", ()
 
 
 def _text(shown: str, handle: int, wanted: _Range, begins: tuple[int, str]) -> str:
@@ -133,8 +141,7 @@ def _text(shown: str, handle: int, wanted: _Range, begins: tuple[int, str]) -> s
     if not lines.number:
         return f"{shown} is empty."
     if not wanted.lines:
-        total = f"{lines.number:,} line{'' if lines.number == 1 else 's'}"
-        return f"{shown} has only {total}; offset={wanted.first} is past the end."
+        return f"{shown} has only {counted(lines.number, 'line')}; offset={wanted.first} is past the end."
     notes: list[str] = []
     if full:
         following = lines.number
@@ -142,10 +149,10 @@ def _text(shown: str, handle: int, wanted: _Range, begins: tuple[int, str]) -> s
         if os.fstat(handle).st_size <= COUNTED_TO_THE_END:
             lines.skip(sys.maxsize)
             rest = lines.number - following + 1
-            more = f"{rest:,} more line{'' if rest == 1 else 's'}"
+            more = counted(rest, "more line")
         notes.append(f"[… {more}; go on with offset={following}]")
     if wanted.cut:
-        notes.append(f"[{wanted.cut:,} long line{'' if wanted.cut == 1 else 's'} cut at 2,000 characters]")
+        notes.append(f"[{counted(wanted.cut, 'long line')} cut at 2,000 characters]")
     if encoding != "UTF-8":
         notes.append(f"[the file is {encoding}]")
     if wanted.latin:

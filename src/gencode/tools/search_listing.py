@@ -47,9 +47,9 @@ class SearchRoot(NamedTuple):
 def search_root(workspace: Workspace, resolved: Resolved) -> SearchRoot:
     """Where a search in a judged file or folder starts.
 
-    What remains: the searcher opens by path once more, so whoever swaps a folder for a link at that moment
-    leads it away. Links below the start are not followed, and where contents are shown every file that was
-    found is judged on its own (`may_read`).
+    A race remains: the searcher opens by path once more, so a folder that is swapped for a link at that
+    moment leads it elsewhere. Links below the start are not followed, and where contents are shown every
+    file that was found is checked on its own (`may_read`).
     """
     path = resolved.real
     shown = relative(workspace, path)
@@ -72,9 +72,12 @@ class SearchListing(Struct, eq=False):
     wanted: Callable[[bytes], bool] = lambda _: True
     allowed: Callable[[bytes], bool] = lambda _: True
     parted: bool = False
+    heading: Callable[[bytes], str] | None = None
+    """Names a file once above its matches; without it each match is written alone."""
     more: int | None = 0
     ended: SearchEnd = SearchEnd()
     _last: SearchMatch | None = None
+    _headed: bytes | None = None
     _judged: tuple[bytes, bool] = (b"", False)
 
     async def fill(self, searcher: Searcher, search: FileSearch) -> None:
@@ -110,7 +113,11 @@ class SearchListing(Struct, eq=False):
         if self.page.skips():
             return True
         apart = last is None or (hit.path, hit.number) != (last.path, last.number + 1)
-        if self.page.full or not self.page.add(self.write(hit), "--" if self.parted and apart else ""):
+        line, between = self.write(hit), "--" if self.parted and apart else ""
+        if self.heading is not None and hit.path != self._headed:
+            above, self._headed = "" if self._headed is None else "\n", hit.path
+            line, between = f"{above}{self.heading(hit.path)}\n{line}", ""
+        if self.page.full or not self.page.add(line, between):
             self.more = (self.more or 0) + 1
             return False
         return True

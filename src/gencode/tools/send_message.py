@@ -1,7 +1,5 @@
 """SendMessage: send a message to another agent of the same tree."""
 
-from typing import Annotated
-
 from gencode.agent.toolbox import ToolContext, ToolOutput, tool
 from gencode.core.errors import ToolError
 from gencode.core.messages import Trace
@@ -10,11 +8,13 @@ from gencode.core.messages import Trace
 @tool(effect="delegate", name="SendMessage", timeout=60.0)
 async def SEND_MESSAGE(
     ctx: ToolContext,
-    task_id: Annotated[str, "The id that Task gave, or that a message named"],
-    message: Annotated[str, "What it should know, do differently or do next"],
+    task_id: str,
+    message: str,
 ) -> ToolOutput:
-    """Send a message to an agent that you started or that a message named. A running one gets it before
-    its next reply; a finished one resumes in the background, and its parent gets its result."""
+    """Write to an agent that you started or that wrote to you: something new, or the answer to its question.
+    A running one reads it before its next reply; a finished one continues in the background and reports
+    again.
+    """
     if ctx.delegate is None:
         raise ToolError("There is no agent to send a message to.")
     if not message.strip():

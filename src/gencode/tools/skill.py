@@ -1,8 +1,8 @@
 """Skill: load the instructions of a skill, or have the skill's agent do the work.
 
-The tool is made for a registry of skills, which is asked anew at each call. A skill that names an agent is
-like a call of Task, so the gate has to judge it as one: `as_task_call` is that call. Where the gate does not,
-the tool sends nobody and tells the model to make the call itself.
+The registry of skills is read anew at each call. A skill that names an agent is like a call of Task, so the
+gate has to judge it as one: `as_task_call` is that call. Where the gate does not, the tool starts no agent
+and tells the model to make the call itself.
 """
 
 import re
@@ -10,15 +10,13 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Protocol
 
-from msgspec.structs import replace
-
 from gencode.agent.toolbox import Tool, ToolContext, ToolOutput, tool
 from gencode.core.errors import ToolError, UserMistake
 from gencode.core.messages import ToolCall, Trace
-from gencode.core.outcome import Outcome
 from gencode.core.spec import Skill, TaskRequest, same_name
+from gencode.core.structs import replace
 from gencode.core.text import clip, inert, one_line
-from gencode.tools.start_agent import report, started
+from gencode.tools.start_agent import result_of
 
 NAME = "Skill"
 LONGEST_BODY = 24_000
@@ -49,12 +47,12 @@ def skill_tool(skills: Callable[[], SkillSource], *, delegates: bool) -> Tool:
     async def use(
         ctx: ToolContext,
         skill: Annotated[str, "The name of the skill, as your instructions list it"],
-        arguments: Annotated[str, "What the skill is to be used on, in words"] = "",
+        arguments: Annotated[str, "What to use the skill on, in words"] = "",
     ) -> ToolOutput:
         """Load a skill: instructions for one kind of work, with the files that belong to it.
 
-        Use it before you begin such work yourself, and follow what it says. Some skills are done by an agent
-        of their own; then its final text comes back.
+        Use it before you begin such work yourself, and follow it. Some skills are done by an agent of their
+        own; then its report is returned.
         """
         source = skills()
         found = _found(source, skill)
@@ -107,7 +105,7 @@ def instructions(skill: Skill, arguments: str, files: Sequence[str] = ()) -> str
 def _found(skills: SkillSource, name: str) -> Skill:
     found = skills.find(name)
     if found.hidden:
-        raise UserMistake(f"The skill {found.name!r} says that only a person may use it.")
+        raise UserMistake(f"Only the user can use the skill {found.name!r}.")
     return found
 
 
@@ -155,19 +153,8 @@ async def _sent(ctx: ToolContext, skill: Skill, request: TaskRequest) -> ToolOut
                 raise
             # Nothing was started. The model of a file is a wish; it may be another product's name.
             outcome = await ctx.delegate.run(replace(request, model=""), ctx.call)
-            note = f"\n[its model {one_line(skill.model, 64)!r} was not used: {mistake}]"
-    return _told(ctx, outcome, note)
-
-
-def _told(ctx: ToolContext, outcome: Outcome, note: str) -> ToolOutput:
-    if not outcome.status.ended:
-        if outcome.output_file:
-            ctx.allow_reading(Path(outcome.output_file))
-        return ToolOutput(started(outcome) + note, Trace(children=(outcome.agent_id,)))
-    cap = ctx.delegate.result_cap(outcome.agent) if ctx.delegate else 0
-    who = (outcome.agent_id,)
-    trace = Trace(children=who, delivered=who, ends=(outcome.ended_at or "",))
-    return ToolOutput(report(outcome, cap) + note, trace, error=not outcome.success)
+            note = f"\n[The model {one_line(skill.model, 64)!r} of the skill was not used: {mistake}]"
+    return result_of(ctx, outcome, background=False, note=note)
 
 
 def _to_be_sent(request: TaskRequest) -> ToolOutput:

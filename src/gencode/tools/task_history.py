@@ -1,16 +1,14 @@
-"""task_list and task_replay: the agent's own subagents, and what each of them did."""
+"""task_list and task_replay: the subagents of a session, and what each of them did."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any
 
 from msgspec import UNSET, Meta
 
-from gencode.agent.ports import Delegate
 from gencode.agent.toolbox import Param, ToolContext, tool
-from gencode.core.errors import ToolError
 from gencode.core.outcome import Outcome, page_of, titled
 from gencode.core.status import Status
-from gencode.core.text import one_line
+from gencode.core.text import counted, disarmed, one_line, quoted, shortened
 
 MOST_LISTED = 100
 LONGEST_TITLE = 80
@@ -22,13 +20,13 @@ LONGEST_TEXT = 2_000
 async def TASK_LIST(
     ctx: ToolContext,
     status: Annotated[Status | None, "Only those with this status"] = None,
-    limit: Annotated[int, Meta(ge=1, le=MOST_LISTED), "At most so many, the latest"] = 20,
+    limit: Annotated[int, Meta(ge=1, le=MOST_LISTED), "Maximum number of tasks, the latest ones"] = 20,
 ) -> str:
-    """List the tasks that you have started, with their ids and status."""
-    every = [each for each in await _delegate(ctx).own() if status is None or each.status is status]
+    """List the subagents of this session, with their ids and status."""
+    every = [each for each in await ctx.starter().listed() if status is None or each.status is status]
     if not every:
-        return "You have started no agents." if status is None else f"None of your tasks is {status}."
-    lines = [_line(each) for each in every[-limit:]]
+        return "There are no tasks." if status is None else f"No task is {status}."
+    lines = [_line(each) + _whose(each, ctx.task) for each in every[-limit:]]
     rest = len(every) - len(lines)
     return "\n".join([*([f"[… {rest:,} earlier ones]"] if rest else []), *lines])
 
@@ -36,26 +34,33 @@ async def TASK_LIST(
 @tool(effect="read", name="task_replay", on_request=True)
 async def TASK_REPLAY(
     ctx: ToolContext,
-    task_id: Annotated[str, Param("One of task_list; your own if left out", also=("id", "taskId"))] = "",
-    page: Annotated[int, Meta(ge=1), "Which part of a long one"] = 1,
+    task_id: Annotated[str, Param("An id of task_list; default: your own task", also=("id", "taskId"))] = "",
+    page: Annotated[int, Meta(ge=1), "Which part of a long transcript"] = 1,
 ) -> str:
-    """Show step by step what a task that you have started did: messages, calls and results."""
-    outcome = await _delegate(ctx).replay(task_id or ctx.task)
+    """Show step by step what a task did: messages, calls and results.
+
+    Of tasks that you have not started you see what was said, and which tools were called.
+    """
+    outcome = await ctx.starter().replay(task_id or ctx.task)
     transcript = [] if outcome.transcript is UNSET else outcome.transcript
-    steps = "\n".join(_steps(transcript)) or "(nothing yet)"
+    # What an agent said and read is quoted, as in a report: nothing in it passes for a notice of GenCode.
+    steps = quoted(disarmed("\n".join(_steps(transcript)))) if transcript else "(nothing yet)"
     return f"{_line(outcome)}\n\n{page_of(steps, page, of='transcript')}"
 
 
 def _line(task: Outcome) -> str:
     title = one_line(titled(task.description, task.prompt, task.forked_from), LONGEST_TITLE)
-    turns = "1 turn" if task.turns == 1 else f"{task.turns} turns"
     where = ", in the background" if task.background else ""
     why = f" ({one_line(task.error, LONGEST_TITLE)})" if task.error else ""
-    return f"{task.agent_id} {task.agent}: {title} [{task.status}{why}, {turns}{where}]"
+    return f"{task.agent_id} {task.agent}: {title} [{task.status}{why}, {counted(task.turns, 'turn')}{where}]"
+
+
+def _whose(task: Outcome, own: str) -> str:
+    return " (you)" if task.agent_id == own else ""
 
 
 def _steps(transcript: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """A transcript line by line; every message says by whom it is."""
+    """A transcript line by line, each message with its sender."""
     for message in transcript:
         match message:
             case {"role": "user", "text": str(text)}:
@@ -74,11 +79,4 @@ def _steps(transcript: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 
 
 def _cut(text: str) -> str:
-    left = len(text) - LONGEST_TEXT
-    return text if left <= 0 else f"{text[:LONGEST_TEXT]} [… {left:,} more characters]"
-
-
-def _delegate(ctx: ToolContext) -> Delegate:
-    if ctx.delegate is None:
-        raise ToolError("This agent has no tasks to look at.")
-    return ctx.delegate
+    return shortened(text, LONGEST_TEXT)

@@ -5,9 +5,8 @@ from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Meta
 
-from gencode.agent.ports import Delegate
 from gencode.agent.toolbox import Param, ToolContext, ToolOutput, tool
-from gencode.core.errors import ToolError, UserMistake
+from gencode.core.errors import UserMistake
 from gencode.core.ids import SHELL
 from gencode.core.messages import Trace
 from gencode.core.outcome import PAGE, Outcome, how_ended, report_lines, start_of, why_ended
@@ -24,24 +23,26 @@ LONGEST_MS = 600_000
 async def TASK_OUTPUT(
     ctx: ToolContext,
     task_id: Annotated[str, "The id that Task or Bash gave"],
-    block: Annotated[bool, "Wait for the end"] = True,
-    limit: Annotated[int, Param("Milliseconds to wait, at most 600000", name="timeout")] = 30_000,
-    page: Annotated[int, Meta(ge=1), "Which part of a long result"] = 1,
-    offset: Annotated[int, Meta(ge=0), "Go on at this character of a long result"] = 0,
+    block: Annotated[bool, "false: do not wait, only look"] = True,
+    limit: Annotated[float, Param("Milliseconds to wait, at most 600000", name="timeout")] = 30_000,
+    page: Annotated[int, Meta(ge=1), Param("Which part of a long result", hidden=True)] = 1,
+    offset: Annotated[int, Meta(ge=0), "Continue a truncated report at this character"] = 0,
 ) -> ToolOutput:
-    """Get the result of a task or command that runs in the background, or how far it is."""
-    within = min(max(limit, 0), LONGEST_MS)
+    """Wait for a background agent or command and get its result, or check its progress."""
+    within = min(limit if limit > 0 else 0, LONGEST_MS)
     seconds = within / 1000 if block else 0.0
-    note = "" if limit == within or not block else f"The timeout {limit} was changed to {within} ms.\n"
+    note = (
+        "" if limit == within or not block else f"The timeout {limit:.15g} was changed to {within:.15g} ms.\n"
+    )
     if task_id.startswith(SHELL):
         shell = ctx.shells().find(task_id)
         text = note + await _shell(shell, seconds)
         told = Trace(commands=(shell.run,), delivered=(shell.id,)) if shell.over else Trace()
         return ToolOutput(text, told)
-    outcome = await delegate_of(ctx).look(task_id, 0.0)
+    outcome = await ctx.starter().look(task_id, 0.0)
     if seconds and outcome.background and not outcome.status.ended:
         with ctx.parked():
-            outcome = await delegate_of(ctx).look(task_id, seconds)
+            outcome = await ctx.starter().look(task_id, seconds)
     if not outcome.status.ended:
         return ToolOutput(note + (running(outcome) if outcome.background else in_foreground(outcome)))
     trace = Trace()
@@ -82,7 +83,7 @@ def _how_far(outcome: Outcome) -> str:
 
 
 def ended(outcome: Outcome, page: int, offset: int = 0) -> str:
-    """The result of a task, from a page or a character on; what went wrong comes before what it had said."""
+    """The result of a task, from a page or a character on; an error comes before the output."""
     size = len(outcome.result.strip())
     if offset and offset >= size:
         raise UserMistake(f"There is nothing from character {offset:,} on; the result has {size:,}.")
@@ -129,10 +130,3 @@ def _way_on(outcome: Outcome) -> str:
 
 def _tokens(outcome: Outcome) -> int:
     return outcome.usage.input_tokens + outcome.usage.output_tokens
-
-
-def delegate_of(ctx: ToolContext) -> Delegate:
-    """The delegate of this agent; ToolError when it cannot start agents."""
-    if ctx.delegate is None:
-        raise ToolError("This agent cannot start agents, so it has no tasks to look at.")
-    return ctx.delegate

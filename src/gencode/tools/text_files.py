@@ -1,7 +1,7 @@
 """Text files: encoding, line ends, and the type of a binary file by its first bytes.
 
-A byte order mark says what a file is; without one it is UTF-8 or, when it is not, every byte is one character
-of Latin-1, so that no byte is ever lost.
+A byte order mark decides the encoding. A file without one is UTF-8 or, where that does not fit, Latin-1, so
+that no byte is lost.
 """
 
 import codecs
@@ -187,10 +187,10 @@ def marked(head: bytes) -> tuple[bytes, str]:
 
 
 def read_text(file: BinaryIO, shown: str) -> TextFile:
-    """Read an open file as text; NotText says why it is none, or that it is too big."""
+    """Read an open file as text; NotText says why that is not possible."""
     data = file.read(LARGEST + 1)
     if len(data) > LARGEST:
-        raise NotText(f"{shown} is bigger than {size_text(LARGEST)}, which is too big to edit.")
+        raise NotText(f"{shown} is larger than {size_text(LARGEST)}, the limit for edits.")
     mark, codec = marked(data)
     if not mark and (kind := binary_kind(file.fileno(), data[:HEAD])):
         raise NotText(f"{shown} is not text and cannot be edited: {kind.name}.")
@@ -204,19 +204,19 @@ def read_text(file: BinaryIO, shown: str) -> TextFile:
 
 
 def _errors(codec: str) -> str:
-    """A wide file may hold half characters, and keeps them."""
+    """A file in UTF-16 or UTF-32 may hold lone surrogates, and keeps them."""
     return "surrogatepass" if codec.startswith(("utf-16", "utf-32")) else "strict"
 
 
 def checked(text: str, field: str) -> str:
-    """Text from a model that every file can hold; ToolError for half a character."""
+    """Text from a model that can be encoded; ToolError for a lone surrogate."""
     try:
         text.encode()
     except UnicodeEncodeError as error:
         line = text.count("\n", 0, error.start) + 1
-        half = f"U+{ord(text[error.start]):04X}"
+        found = f"U+{ord(text[error.start]):04X}"
         raise ToolError(
-            f"{field} has half a character in it ({half}, a lone surrogate, in line {line}); write it whole."
+            f"{field} contains a lone surrogate ({found}, line {line}); write the whole character."
         ) from None
     return text
 
@@ -224,8 +224,3 @@ def checked(text: str, field: str) -> str:
 def line_count(text: str) -> int:
     """How many lines a text has; the last one need not be ended."""
     return text.count("\n") + (not text.endswith("\n") and text != "")
-
-
-def counted(number: int, thing: str) -> str:
-    """`1 line`, `2,345 lines`."""
-    return f"{number:,} {thing}{'' if number == 1 else 's'}"

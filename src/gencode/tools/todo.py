@@ -6,8 +6,10 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from gencode.agent.toolbox import ToolContext, tool
 from gencode.core.errors import ToolError
+from gencode.core.text import one_line
 
 MOST = 200
+LONGEST = 300
 _SIGNS = {"pending": "[ ]", "in_progress": "[>]", "completed": "[x]"}
 
 
@@ -21,9 +23,15 @@ class Todo(Struct, frozen=True):
 @tool(effect="read", name="TodoWrite", aliases=("todo",))
 async def TODO_WRITE(
     ctx: ToolContext,
-    todos: Annotated[list[Todo], "Every step in order; one is in_progress (activeForm: what goes on)"],
+    todos: Annotated[
+        list[Todo], "All steps in order; activeForm is shown meanwhile, such as `Running tests`"
+    ],
 ) -> str:
-    """Keep a list of the steps of a longer task. Each call replaces the whole list."""
+    """Keep the list of steps that the user sees, for work of three or more steps.
+
+    Each call replaces the list. Keep exactly one step in_progress, and mark it completed as soon as it is
+    done and checked.
+    """
     if len(todos) > MOST:
         raise ToolError(f"The list has more than {MOST} steps; combine some.")
     if not todos:
@@ -31,15 +39,11 @@ async def TODO_WRITE(
         return "The list is empty."
     active = [todo for todo in todos if todo.status == "in_progress"]
     done = sum(todo.status == "completed" for todo in todos)
-    now = f": {_one_line(active[0].activeForm or active[0].content)}" if active else ""
+    now = f": {one_line(active[0].activeForm or active[0].content, LONGEST)}" if active else ""
     ctx.progress(f"{done} of {len(todos)} done{now}")
-    lines = [f"{_SIGNS[todo.status]} {_one_line(todo.content)}" for todo in todos]
+    lines = [f"{_SIGNS[todo.status]} {one_line(todo.content, LONGEST)}" for todo in todos]
     if len(active) > 1:
         lines.append(f"[{len(active)} steps are in progress; work on one at a time]")
     elif not active and done < len(todos):
         lines.append("[no step is in progress; mark the one you are working on]")
     return "\n".join(lines)
-
-
-def _one_line(text: str) -> str:
-    return " ".join(text.split())[:300]

@@ -25,11 +25,11 @@ def web_search(engine: "SearchEngine | None" = None) -> Tool:
     async def run(
         ctx: ToolContext,
         query: Annotated[str, Meta(min_length=1, max_length=400)],
-        max_results: Annotated[int, Meta(ge=1, le=20), Param(also=("count",))] = 8,
-        allowed_domains: Annotated[Domains | None, "Only these, such as `python.org`"] = None,
-        blocked_domains: Annotated[Domains | None, "None of these"] = None,
+        max_results: Annotated[int, Meta(ge=1, le=20), Param(also=("count",), hidden=True)] = 8,
+        allowed_domains: Domains | None = None,
+        blocked_domains: Domains | None = None,
     ) -> str:
-        """Search the web: titles, addresses and snippets, to be opened with WebFetch."""
+        """Search the web: titles, addresses and snippets."""
         from gencode.tools.search_engines.engine import WebQuery
 
         text = " ".join(query.split())

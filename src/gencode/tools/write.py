@@ -4,10 +4,11 @@ import asyncio
 from typing import Annotated
 
 from gencode.agent.toolbox import Param, ToolContext, ToolOutput, tool
+from gencode.core.text import counted
 from gencode.files.safe_files import Expected, PathMissing, open_for_reading
 from gencode.tools.file_changes import CancelFlag, apply_change, as_seen, change, check_missing, difference
 from gencode.tools.files import size_text
-from gencode.tools.text_files import NotText, checked, counted, line_count, read_text
+from gencode.tools.text_files import NotText, checked, line_count, read_text
 
 
 async def preview(ctx: ToolContext, file_path: str, content: str) -> str:
@@ -19,9 +20,9 @@ async def preview(ctx: ToolContext, file_path: str, content: str) -> str:
 async def WRITE(
     ctx: ToolContext,
     file_path: Annotated[str, Param(also=("path",))],
-    content: Annotated[str, "The whole new content"],
+    content: str,
 ) -> ToolOutput:
-    """Create a file, or replace a whole file that you have Read. Change parts of one with Edit."""
+    """Create a file, or replace one that you have Read. To change parts of a file use Edit."""
     return await apply_change(ctx, lambda wanted: _write(ctx, file_path, content, wanted))
 
 
@@ -44,7 +45,9 @@ def _write(ctx: ToolContext, file_path: str, content: str, wanted: CancelFlag) -
 
 def _compared(ctx: ToolContext, file_path: str, content: str) -> str:
     try:
-        with open_for_reading(ctx.place(file_path)) as file:
+        place = ctx.place(file_path)
+        with open_for_reading(place) as file:
+            as_seen(ctx, place, file)
             before = read_text(file, file_path).text
     except PathMissing:
         return f"A new file:\n{difference('', content)}"

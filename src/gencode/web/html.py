@@ -1,32 +1,17 @@
-"""HTML parser: a page as texts and tags, in one pass, whatever is wrong with it.
+"""HTML as a stream of texts and tags, and what the elements of a page mean.
 
-The parser of the standard library needs minutes for some hostile pages of 60 KB and gives up on others. Here
-no character is looked at more than a few times, and nothing is an error: what browsers show is what comes
-out, without comments, scripts and styles.
+turbohtml's tokenizer reads the page as the HTML standard says, in one pass whose cost is that of its length.
+No tree is built: every tree builder that was tried needs minutes or gigabytes for some page of 5 MB.
 """
 
-import html
 import re
 from collections.abc import Iterator
+from itertools import islice
 
 from msgspec import Struct
 
 MOST_ATTRIBUTES = 100
-_SPACE = " \t\n\f\r"
-_TAG = re.compile(rf"</?([A-Za-z][^{_SPACE}/>]*+)")
-# One attribute, or the end of the tag. A quote that is never closed reaches to the end of the page.
-_ATTRIBUTE = re.compile(
-    rf"""[{_SPACE}/]*+(?:(>)|([^{_SPACE}/>][^{_SPACE}/>=]*+)"""
-    rf"""(?:[{_SPACE}]*+=[{_SPACE}]*+(?:"([^"]*+)"?|'([^']*+)'?|([^{_SPACE}>]*+)))?)"""
-)
-_COMMENT_END = re.compile(r"--!?>")
-_SCRIPT_MARK = re.compile(rf"<!--|-->|<(/?)script(?=[{_SPACE}/>])", re.IGNORECASE)
-_REFERENCE = re.compile(r"&(?:#[0-9]++|#[xX][0-9a-fA-F]++|[A-Za-z][A-Za-z0-9]{1,31});?")
-_LONGEST_REFERENCE = 40
-"""Longer ones are numbers that no character has, and slow to read."""
-
 _UNSHOWN = frozenset({"script", "style", "iframe", "noembed", "noframes"})
-_PLAIN = frozenset({"title", "textarea", "xmp"})
 
 
 class StartTag(Struct, frozen=True, gc=False):
@@ -51,100 +36,23 @@ Token = str | StartTag | EndTag
 
 
 def tokens(page: str) -> Iterator[Token]:
-    """Every text and tag of a page in its order; character references are resolved."""
-    at, size = 0, len(page)
-    while at < size:
-        opening = page.find("<", at)
-        if opening != at:
-            yield unescaped(page[at : size if opening < 0 else opening])
-            if opening < 0:
-                return
-        tag = _TAG.match(page, opening)
-        if tag is None:
-            at = _after_markup(page, opening)
-            if at == opening:
-                yield "<"
-                at += 1
-            continue
-        name = tag[1].lower()
-        at, attributes = _attributes(page, tag.end())
-        if not at:
-            return
-        if page[opening + 1] == "/":
-            yield EndTag(name)
-            continue
-        yield StartTag(name, attributes, page[at - 2] == "/")
-        if name == "plaintext":
-            yield page[at:]
-            return
-        if name in _UNSHOWN or name in _PLAIN:
-            end = _script_end(page, at) if name == "script" else _raw_end(page, at, name)
-            if name in _PLAIN:
-                yield page[at:end] if name == "xmp" else unescaped(page[at:end])
-            at = end
+    """Every text and tag of a page in its order, without comments, scripts and styles."""
+    from turbohtml import TokenType, tokenize
 
-
-def unescaped(text: str) -> str:
-    """A text with its character references resolved."""
-    return _REFERENCE.sub(_character, text) if "&" in text else text
-
-
-def _character(reference: re.Match[str]) -> str:
-    text = reference[0]
-    return "\ufffd" if len(text) > _LONGEST_REFERENCE else html.unescape(text)
-
-
-def _after_markup(page: str, at: int) -> int:
-    """Where a comment or declaration ends that begins at `at`; `at` itself when there is none."""
-    if page.startswith("<!--", at):
-        end = _COMMENT_END.search(page, at + 2)
-        return end.end() if end else len(page)
-    if page[at + 1 : at + 2] not in ("!", "?", "/"):
-        return at
-    end = page.find(">", at + 2)
-    return end + 1 if end >= 0 else len(page)
-
-
-def _attributes(page: str, at: int) -> tuple[int, dict[str, str]]:
-    """The attributes of a tag and the place behind it; 0 when the page ends before the tag does."""
-    found: dict[str, str] = {}
-    while one := _ATTRIBUTE.match(page, at):
-        at = one.end()
-        if one[1]:
-            return at, found
-        if len(found) < MOST_ATTRIBUTES:
-            value = one[3] or one[4] or one[5] or ""
-            found.setdefault(one[2].lower(), unescaped(value))
-    return 0, found
-
-
-def _raw_end(page: str, at: int, name: str) -> int:
-    """Where an element ends that holds no tags: at its own end tag or with the page."""
-    while (at := page.find("</", at)) >= 0:
-        after = at + 2 + len(name)
-        if page[at + 2 : after].lower() == name and page[after : after + 1] in (*_SPACE, "/", ">"):
-            return at
-        at += 2
-    return len(page)
-
-
-def _script_end(page: str, at: int) -> int:
-    """Where a script ends. After `<!--` a script inside it has to end first; browsers know it so, too."""
-    commented = nested = False
-    while mark := _SCRIPT_MARK.search(page, at):
-        at = mark.end()
-        if mark[0] == "<!--":
-            commented = True
-            at -= 2
-        elif mark[0] == "-->":
-            commented = nested = False
-        elif not mark[1]:
-            nested = commented
-        elif not nested:
-            return mark.start()
-        else:
-            nested = False
-    return len(page)
+    text, start, end = TokenType.TEXT, TokenType.START_TAG, TokenType.END_TAG
+    unshown = False
+    for token in tokenize(page):
+        kind = token.type
+        if kind is text:
+            if not unshown:
+                yield token.data or ""
+        elif kind is start:
+            name = token.tag or ""
+            unshown = name in _UNSHOWN
+            yield StartTag(name, dict(islice(token.attrs or (), MOST_ATTRIBUTES)), token.self_closing)
+        elif kind is end:
+            unshown = False
+            yield EndTag(token.tag or "")
 
 
 VOID = frozenset(

@@ -43,7 +43,7 @@ class MarkdownBlock(NamedTuple):
 
 
 class MarkdownBox(Struct):
-    """Blocks that belong together. `marker` stands before an item; a table also has rows of cells."""
+    """Blocks that belong together. `marker` precedes an item; a table also has rows of cells."""
 
     kind: MarkdownBoxKind
     marker: str = ""
@@ -111,10 +111,8 @@ def _fence(code: str, least: int) -> str:
 
 
 def _prefixed(text: str, first: str, others: str) -> str:
-    lines = text.split("\n")
-    empty = others.rstrip()
-    below = (others + line if line else empty for line in lines[1:])
-    return "\n".join([first + lines[0], *below])
+    begun = text.replace("\n", f"\n{others}")
+    return first + re.sub(f"\n{re.escape(others)}(?=\n)", f"\n{others.rstrip()}", begun)
 
 
 def _table(rows: Sequence[Sequence[Sequence[MarkdownBlock]]]) -> list[MarkdownBlock]:
@@ -183,7 +181,7 @@ class MarkdownLine:
         self._gap = True
 
     def newline(self) -> None:
-        """What follows stands on the next line of the same block."""
+        """Start a new line of the same block."""
         self._gap = False
         if self._pieces:
             self._pieces.append("\n")
@@ -241,7 +239,7 @@ MOST_TEXT = 8 * 1024 * 1024
 """More characters than that are not written, whatever a page multiplies."""
 AROUND = "(The rest of the page, such as menus and footers:)"
 _BETWEEN_LOOKS = 256
-"""After so many tags it is asked whether to go on."""
+"""After so many tags the caller is asked whether to continue."""
 _MOST_NESTED = {"quote": 12, "item": 12, "list": 13, "table": 6, "cell": 6}
 _LONGEST_URL = 2_048
 _SCHEMES = ("https://", "http://", "mailto:")
@@ -260,7 +258,7 @@ class Markdown(Struct, frozen=True):
 
 
 def never() -> bool:
-    """Nobody stops the conversion."""
+    """The conversion is never interrupted."""
     return False
 
 
@@ -301,7 +299,7 @@ class _MarkdownWriter:
 
     @property
     def size(self) -> int:
-        """How many characters were written, as far as they are counted."""
+        """The number of characters written so far, up to the limit."""
         return self._line.size + self._extra
 
     def text(self, text: str) -> None:
@@ -356,7 +354,7 @@ class _MarkdownWriter:
         return Markdown(self._title, text or around, whole)
 
     def _make_room(self, name: str) -> None:
-        """End what the new element cannot stand in."""
+        """Close the elements that the new one cannot be inside of."""
         if name in ENDS:
             ended, within = ENDS[name]
             border = max((self._last(each) for each in within), default=-1)

@@ -1,4 +1,4 @@
-"""Fetches URLs for tools; it connects only to addresses that were judged.
+"""Fetches URLs for tools; it connects only to addresses whose permission was checked.
 
 Each step of a fetch is judged, looked up once, and asked over a connection of its own that can reach nothing
 but the judged addresses. Redirects are followed here, one by one; no proxy, no cookie and no open connection
@@ -48,13 +48,13 @@ _OUR_HEADERS = frozenset(
 _HARMLESS_HEADERS = frozenset({"accept", "accept-language", "user-agent"})
 _PACKED_EXTRA = 64 * 1024
 _MOST_MEMBERS = 1_000
-# What is left unquoted in a path or query: everything that may stand there, and what is quoted already.
+# Characters that may stay unquoted in a path or query, and the percent sign of quoted ones.
 _UNQUOTED = "%/?:@!$&'()*+,;=[]"
 
 Cut = Literal["", "bytes", "seconds"]
 """Why a page is not whole: it was longer than wanted, or the time was over."""
 Follow = Callable[[Target], Awaitable[None]]
-"""Asked before a redirect is followed; raises when it must not be. The clock stands still meanwhile."""
+"""Called before a redirect is followed; raises when it must not be. The clock is paused meanwhile."""
 
 
 class WebLimits(Struct, frozen=True):
@@ -109,7 +109,7 @@ class WebResolver:
         return address, port
 
     def trust(self) -> "ssl.SSLContext | bool":
-        """Whose certificates count; True stands for the system's."""
+        """The trusted certificate authorities; True stands for the system's."""
         return True
 
 
@@ -124,7 +124,7 @@ async def fetch(
     follow: Follow | None = None,
     internet: WebResolver = INTERNET,
 ) -> WebResponse:
-    """Fetch a page from the public web; ToolError says why not."""
+    """Fetch a page from the public web; ToolError says why that failed."""
     _check(request)
     # Loading the client for the first time is not the server's time, so it comes before the clock.
     journey = _RequestChain(request, limits, internet, _breaks())
@@ -313,7 +313,7 @@ def _check(request: WebRequest) -> None:
 
 
 async def _unhurried(clock: asyncio.Timeout, asked: Awaitable[None]) -> None:
-    """Wait for somebody's word while the clock stands still."""
+    """Wait for an approval while the clock is paused."""
     loop, ends = asyncio.get_running_loop(), clock.when()
     began = loop.time()
     clock.reschedule(None)
@@ -378,7 +378,7 @@ def _pinned(hop: Hop, internet: WebResolver) -> "AbstractResolver":
 
 
 def _trouble(error: Exception, target: Target, *, begun: bool) -> ToolError:
-    """What the connection said, as a sentence a model can act on."""
+    """An error of the connection, as a sentence a model can act on."""
     import aiohttp
 
     host = target.host

@@ -70,7 +70,7 @@ def decoded(body: bytes, content_type: str, shape: Shape) -> str:
         encoding = _known(_own_word(body))
     if encoding:
         return body.decode(encoding, "replace")
-    # The last character may have been cut in the middle.
+    # The last character may be incomplete.
     try:
         return codecs.getincrementaldecoder("utf-8")().decode(body)
     except UnicodeDecodeError:
@@ -99,7 +99,7 @@ def _known(label: str) -> str:
 
 
 def _own_word(body: bytes) -> str:
-    """What the first `meta` of a page says about its characters."""
+    """The character set that the first `meta` of a page declares."""
     for token in tokens(body[:_SNIFFED].decode("ascii", "replace")):
         if isinstance(token, StartTag) and token.name == "meta":
             if label := token.get("charset").strip():
@@ -112,5 +112,5 @@ def _own_word(body: bytes) -> str:
 
 
 def _utf8_if_wide(label: str) -> str:
-    """A page whose tags could be read in ASCII is not UTF-16, whatever it says."""
+    """A page whose tags are readable as ASCII is not UTF-16, whatever it declares."""
     return "utf-8" if label.lower().startswith("utf-16") else label

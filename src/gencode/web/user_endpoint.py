@@ -1,8 +1,8 @@
-"""Sends one request to an address that the user's own environment names, wherever that is.
+"""Sends a request to an address from the user's environment, which may be on this machine (SearXNG).
 
-Nothing is judged here, so no address may come this way that a model, a page or a repository has a say in. It
-is asked once, without redirects, cookies and proxies, and its name is all that errors say about it, because
-the address may hold a password.
+Nothing is checked here, so an address from a model, a page or a repository must never get here. There is one
+request, without redirects, cookies and proxies, and errors give only its name, because the address may hold a
+password.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ _HEADERS = {"Accept": "application/json", "Accept-Encoding": "identity", "User-A
 
 
 class EndpointResponse(Struct, frozen=True):
-    """What came back."""
+    """The answer of an endpoint."""
 
     status: int
     body: bytes

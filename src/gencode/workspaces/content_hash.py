@@ -1,4 +1,4 @@
-"""Hashes of files and folders: one hash for all of what can be seen there."""
+"""Hashes the contents of files and folders, for the result cache."""
 
 import hashlib
 import os
@@ -12,25 +12,32 @@ from gencode.core.spec import Workspace
 
 MOST_NAMES = 10_000
 MOST_BYTES = 100_000_000
-"""So much is looked at for one result; one that rests on more is not given again."""
+"""The most bytes that are hashed for one result; a result that depends on more is not reused."""
 IGNORES = (".gitignore", ".ignore", ".rgignore")
 REPOSITORY = ".git"
-"""Searches pass it over, and a folder that has it is where ignore files begin to count."""
+"""Searches skip it, and the folder that has it is where ignore files begin to apply."""
 TICK_SECONDS = 0.02
-"""By so much the times of a file may be behind the clock."""
+"""By how much the time of a file may lag behind the clock."""
 CHUNK = 1 << 20
 _OPEN = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
+def _users_excludes() -> tuple[str, ...]:
+    """Where git looks for the user's excludes file and for the setting that names another one."""
+    home = os.environ.get("HOME", "")
+    config = os.environ.get("XDG_CONFIG_HOME") or f"{home}/.config"
+    return f"{config}/git/ignore", f"{config}/git/config", f"{home}/.gitconfig"
+
+
 class NotHashable(GenCodeError):
-    """What something rests on cannot be told exactly."""
+    """What a result depends on cannot be determined."""
 
 
 class ContentHasher:
-    """Hashes what lies in a workspace, each file once and not too much in all. Its calls block.
+    """Hashes the contents of a workspace, each file once and with a limit on the sum. Its calls block.
 
-    With `unchanged_since` there is a hash only for what nobody has touched from that moment on: then it is
-    what everybody saw who looked meanwhile.
+    With `unchanged_since` it only hashes what nobody has changed from that time on, so that it is what every
+    reader saw.
     """
 
     def __init__(self, workspace: Workspace, unchanged_since: float | None = None) -> None:
@@ -43,7 +50,7 @@ class ContentHasher:
         self._files: dict[str, str] = {}
 
     def hash(self, name: str) -> str:
-        """Of a file or folder by its name from the working directory; empty where there is none."""
+        """The hash of a file or folder by its path from the working directory; empty if there is none."""
         if name not in self._hashes:
             try:
                 self._hashes[name] = self._looked_at(os.path.normpath(f"{self._cwd}/{name}"))
@@ -63,7 +70,7 @@ class ContentHasher:
         return digest.hexdigest()
 
     def _rules_above(self, path: str) -> Iterator[tuple[str, ...]]:
-        """The ignore files that count in a folder: from the top of its repository, or the workspace."""
+        """The ignore files that apply in a folder: from the top of its repository, or the workspace."""
         above = [path, *map(str, Path(path).parents)]
         top = next((each for each in above if os.path.lexists(f"{each}/{REPOSITORY}")), self._root)
         for folder in above[: above.index(top) + 1]:
@@ -71,6 +78,8 @@ class ContentHasher:
                 file = f"{folder}/{name}"
                 yield folder, name, self._file(file) if os.path.lexists(file) else ""
             self._check(os.lstat(folder))
+        for file in (f"{top}/{REPOSITORY}/info/exclude", *_users_excludes()):
+            yield top, file, self._file(file) if os.path.lexists(file) else ""
 
     def _below(self, path: str) -> Iterator[tuple[str, ...]]:
         folders = [path]
@@ -89,7 +98,7 @@ class ContentHasher:
 
     def _seen_of(self, entry: "os.DirEntry[str]") -> str:
         if entry.is_symlink():
-            if entry.name in IGNORES:  # it counts with what is at its other end
+            if entry.name in IGNORES:  # a linked ignore file applies with its target
                 raise NotHashable
             return f"link {os.readlink(entry.path)}"  # noqa: PTH115 (bytes that are not UTF-8 stay text)
         if entry.is_file(follow_symlinks=False):
@@ -118,6 +127,6 @@ class ContentHasher:
         return digest.hexdigest()
 
     def _check(self, found: os.stat_result) -> None:
-        """Raise where a file or folder was touched since; no program can set that time back."""
+        """Raise NotHashable if a file or folder was changed since; no program can set its ctime back."""
         if self._until is not None and found.st_ctime_ns >= self._until:
             raise NotHashable

@@ -1,8 +1,8 @@
-"""Worktrees of tasks that are resumed or forked: the one the task had, or a new one with its latest work.
+"""Worktrees of tasks that are resumed or forked: the one the task had, or a new one with its latest changes.
 
-That work may be in a worktree here, in one that another machine made of the same repository (what is on its
-branch can be had here, too), or in the database, as it came back from a worker. The place that its agent was
-last told says which of them it is.
+Those may be in a worktree here, in one that another machine made of the same repository (the commits on its
+branch are available here, too), or in the database, sent by a worker. The place that the agent was last told
+says which of them applies.
 """
 
 from contextlib import suppress
@@ -11,11 +11,11 @@ from shlex import quote
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from gencode.core.errors import GenCodeError, UserMistake
 from gencode.core.place import WorkerCopy, WorktreePlace
 from gencode.core.spec import Workspace
+from gencode.core.structs import replace
 from gencode.core.task import Task
 from gencode.journal.dispatch import SharedJournal
 from gencode.journal.folder_snapshot import (
@@ -47,31 +47,29 @@ if TYPE_CHECKING:
 
 
 class LocalWork(Struct, frozen=True):
-    """The worktree here that has the newest work of a task, or only the branch that has it."""
+    """The worktree here with the latest changes of a task, or only the branch with them."""
 
     branch: str
     tree: Worktree | None = None
 
 
 class LatestWork(Struct, frozen=True):
-    """A task, whether it last worked on a worker, or else the branch that it last worked on, and what came
-    back of its work, then or before.
-    """
+    """A task, where its latest changes were made (a worker or a branch), and the changes that came back."""
 
     task: Task
     away: bool = False
     branch: str = ""
     back: tuple[ReturnedChanges, bytes] | None = None
-    parcels: SnapshotStore | None = None
+    snapshots: SnapshotStore | None = None
 
     @property
     def name(self) -> str:
-        """What its worktree is called."""
+        """The name of its worktree."""
         return worktree_name(self.task.id, self.task.created.worktree)
 
     @property
     def newest_returned(self) -> tuple[ReturnedChanges, bytes] | None:
-        """What came back of it, where that is its newest work."""
+        """The changes that came back, if they are its latest."""
         return self.back if self.away and self.back is not None and not self.back[0].nothing else None
 
     def worktree_here(self, home: Path, top: Path | None) -> Worktree | None:
@@ -79,7 +77,7 @@ class LatestWork(Struct, frozen=True):
         return local_worktree(home, top, self.name, self.task.created.worktree, self.branch)
 
     def local_work(self, home: Path, top: Path | None) -> LocalWork:
-        """What it did last outside of workers."""
+        """Its latest changes that were not made on a worker."""
         tree = self.worktree_here(home, top)
         if tree is not None and self.branch in ("", tree.branch):
             return LocalWork(tree.branch, tree)
@@ -87,35 +85,35 @@ class LatestWork(Struct, frozen=True):
 
 
 async def find_latest_work(store: Store, task: Task) -> LatestWork:
-    """What is known of a task."""
+    """What is known about the latest changes of a task."""
     away, branch = isinstance(task.delivered.place, WorkerCopy), _last_branch(task)
     if not isinstance(store, SharedJournal):
         return LatestWork(task, away, branch)
-    return LatestWork(task, away, branch, await store.parcels.returned(task.id), store.parcels)
+    return LatestWork(task, away, branch, await store.snapshots.returned(task.id), store.snapshots)
 
 
 def _last_branch(task: Task) -> str:
-    """The branch that a task last worked on in a worktree of its own, here or on another machine."""
+    """The last branch a task used in its own worktree, here or on another machine."""
     own = f"{BRANCHES}{worktree_name(task.id, task.created.worktree)}"
     place = task.delivered.place
     return place.branch if isinstance(place, WorktreePlace) and place.branch.startswith(own) else ""
 
 
 async def save_returned_work(
-    ground: LatestWork, own: LocalWork, parcel: FolderSnapshot
+    ground: LatestWork, own: LocalWork, snapshot: FolderSnapshot
 ) -> tuple[bool, MissingChanges | None]:
-    """Whether a task can be sent with its own work, as a parcel, and what is missing in that.
+    """Whether a task can be sent with its own changes, as a snapshot, and what is missing in it.
 
-    What came back before and nobody took over is replaced by what comes back next. So it is put on a branch
-    first, where it is not all in what is sent. Where that fails, or the very same was sent before, the task
-    goes on from what came back instead.
+    Returned changes that were not merged are replaced by the next ones. So they are put on a branch first,
+    unless all of them are in what is sent. If that fails, or the same was sent before, the task continues
+    from the returned changes instead.
     """
-    if ground.back is None or ground.parcels is None or ground.back[0].taken or ground.back[0].nothing:
+    if ground.back is None or ground.snapshots is None or ground.back[0].taken or ground.back[0].nothing:
         return True, None
     work, folder = ground.back[0], Path(ground.task.cwd)
-    if (work.parcel.tip, work.parcel.start) == (parcel.tip, parcel.start):
+    if (work.snapshot.tip, work.snapshot.start) == (snapshot.tip, snapshot.start):
         return False, None
-    home = ChangeApplier(folder, ground.parcels)
+    home = ChangeApplier(folder, ground.snapshots)
     try:
         await home.fetch(*ground.back)
         checkout = await checkout_at(folder)
@@ -157,7 +155,7 @@ LEFT = " These changed files were too large to transfer and exist only where you
 
 
 class WorktreeNotice(Struct, frozen=True):
-    """What an agent and a person hear of a worktree that is not just the one that the agent had."""
+    """What an agent and a person are told about a worktree that differs from the one the agent had."""
 
     agent: str
     person: str
@@ -205,15 +203,15 @@ UNKNOWN = WorktreeNotice(
 
 
 class RestoredWorktree(Struct, frozen=True):
-    """A worktree for a task, whether it is `fresh`, and what is told of it."""
+    """A worktree for a task, whether it is `fresh`, and the notices about it."""
 
     tree: Worktree
     fresh: bool = False
-    told: WorktreeNotice | None = None
+    notice: WorktreeNotice | None = None
 
 
 async def restore_worktree(ground: LatestWork, workspace: Workspace, home: Path) -> RestoredWorktree:
-    """The worktree in which a task goes on here; UserMistake if there can be none."""
+    """The worktree in which a task is resumed here; UserMistake if there can be none."""
     own = ground.local_work(home, None)
     if own.tree is not None and not ground.away:
         return RestoredWorktree(own.tree)
@@ -229,45 +227,45 @@ async def restore_worktree(ground: LatestWork, workspace: Workspace, home: Path)
     since = await source.git.output_line("merge-base", tip, f"refs/heads/{tree.branch}") if tip else ""
     why = await merge_into_worktree(tree, tip, since) if since else f"its branch {was} is not here"
     why = _saved_on_branch(why, tree, was) if why and since else why
-    told = BEHIND if why else CAUGHT_UP
-    return RestoredWorktree(tree, told=_notice(told, tree, where="on another machine", why=why))
+    template = BEHIND if why else CAUGHT_UP
+    return RestoredWorktree(tree, notice=_notice(template, tree, where="on another machine", why=why))
 
 
 async def _after_worker(
     ground: LatestWork, source: WorktreeSource, tree: Worktree | None, workspace: Workspace, home: Path
 ) -> RestoredWorktree:
-    """The worktree here of a task that was last on a worker, with what came back of it."""
+    """The worktree here of a task that last ran on a worker, with the changes that came back."""
     work = ground.back[0] if ground.back is not None else None
     where, left = f"on {work.worker}" if work else "on a worker", work.left if work else ""
     why = await _fetch_returned(ground, source)
     if work is None or work.nothing or (why and tree is None):
         if tree is not None:
-            return RestoredWorktree(tree, told=_notice(UNKNOWN, tree, where=where))
+            return RestoredWorktree(tree, notice=_notice(UNKNOWN, tree, where=where))
         made = await _create(ground, source, workspace, home)
         none = work is None or work.nothing
         lost = AWAY if none else NOT_HAD.format(task=ground.task.id, why=as_reason(why))
-        return RestoredWorktree(made, fresh=True, told=_notice(ANEW, made, lost=lost))
+        return RestoredWorktree(made, fresh=True, notice=_notice(ANEW, made, lost=lost))
     if tree is not None:
         why = OFFERED.format(why=as_reason(why), task=ground.task.id) if why else ""
         why = why or await _caught_up(ground, tree, work)
         return RestoredWorktree(
-            tree, told=_notice(BEHIND if why else CAUGHT_UP, tree, left, where=where, why=why)
+            tree, notice=_notice(BEHIND if why else CAUGHT_UP, tree, left, where=where, why=why)
         )
     if await is_merged(source.git, source.base, work.commit):
         made = await _create(ground, source, workspace, home)
-        return RestoredWorktree(made, fresh=True, told=_notice(ALL_THERE, made, left, where=where))
-    begun = replace(source, base=work.parcel.tip, start=work.commit, mixed=_is_mixed(work))
+        return RestoredWorktree(made, fresh=True, notice=_notice(ALL_THERE, made, left, where=where))
+    begun = replace(source, base=work.snapshot.tip, start=work.commit, mixed=_is_mixed(work))
     made = await _create(ground, begun, workspace, home)
-    return RestoredWorktree(made, told=_notice(RETURNED, made, left, where=where))
+    return RestoredWorktree(made, notice=_notice(RETURNED, made, left, where=where))
 
 
 async def _caught_up(ground: LatestWork, tree: Worktree, work: ReturnedChanges) -> str:
-    """Bring what came back of a task into its worktree; why not, and where it is, if that does not fit."""
-    why = await merge_into_worktree(tree, work.commit, work.parcel.start or work.parcel.tip)
-    if not why or ground.back is None or ground.parcels is None:
+    """Merge the returned changes into the task's worktree; on conflicts, why not and where they are."""
+    why = await merge_into_worktree(tree, work.commit, work.snapshot.start or work.snapshot.tip)
+    if not why or ground.back is None or ground.snapshots is None:
         return why
     try:
-        branch = await ChangeApplier(tree.path, ground.parcels).put_on_branch(*ground.back)
+        branch = await ChangeApplier(tree.path, ground.snapshots).put_on_branch(*ground.back)
     except GenCodeError:
         return OFFERED.format(why=as_reason(why), task=ground.task.id)
     return _saved_on_branch(why, tree, branch)
@@ -280,22 +278,22 @@ def _saved_on_branch(why: str, tree: Worktree, branch: str) -> str:
 async def _from_branch(
     ground: LatestWork, source: WorktreeSource, was: str, tip: str, workspace: Workspace, home: Path
 ) -> RestoredWorktree:
-    """A worktree for a task that had one which is not here: on another machine, or removed."""
+    """A worktree for a task whose own is not here: on another machine, or removed."""
     lost = AWAY if ground.task.created.isolated and not ground.branch else REMOVED
     if not tip:
         made = await _create(ground, source, workspace, home)
-        return RestoredWorktree(made, fresh=True, told=_notice(ANEW, made, lost=lost))
+        return RestoredWorktree(made, fresh=True, notice=_notice(ANEW, made, lost=lost))
     path = repository_folder(home, source.top) / was.removeprefix(BRANCHES)
     if read_record(path) is not None and not path.is_dir():
         named = {"path": path, "quoted": quote(str(path)), "top": quote(str(source.top)), "branch": was}
         raise UserMistake(GONE.format(task=ground.task.id, **named))
     base = await source.git.output_line("merge-base", source.base, tip) or tip
     made = await _create(ground, replace(source, base=base, start=tip), workspace, home)
-    return RestoredWorktree(made, told=_notice(ELSEWHERE, made, was=was))
+    return RestoredWorktree(made, notice=_notice(ELSEWHERE, made, was=was))
 
 
 async def _create(ground: LatestWork, source: WorktreeSource, workspace: Workspace, home: Path) -> Worktree:
-    """A worktree that is called like that of the task, or else like it and this machine."""
+    """A worktree with the name of the task's, or with that and the name of this machine."""
     name = ground.name
     if await _commit(source, f"{BRANCHES}{name}"):
         name = local_name(name, home)
@@ -303,14 +301,14 @@ async def _create(ground: LatestWork, source: WorktreeSource, workspace: Workspa
 
 
 async def fork_worktree(ground: LatestWork, workspace: Workspace, home: Path, name: str) -> Worktree:
-    """A worktree that begins with the work of a task; else where that began, else at the last commit."""
+    """A worktree that begins with the changes of a task; else where they began, else at the last commit."""
     task, source = ground.task, await find_source(workspace.cwd)
     if ground.newest_returned is not None and not await _fetch_returned(ground, source):
         work, _ = ground.newest_returned
         if not await is_merged(source.git, source.base, work.commit):
             begun = CAME.format(task=task.id, worker=work.worker)
             source = replace(source, base=work.commit, begun=begun, after=task.id)
-            source = replace(source, origin=work.parcel.tip, mixed=_is_mixed(work))
+            source = replace(source, origin=work.snapshot.tip, mixed=_is_mixed(work))
         return await create_from(source, workspace, home, name)
     before = ground.worktree_here(home, source.top)
     before = before or (read_last_record(Path(task.created.worktree)) if task.created.worktree else None)
@@ -325,7 +323,7 @@ async def fork_worktree(ground: LatestWork, workspace: Workspace, home: Path, na
 
 
 async def _as_before(source: WorktreeSource, before: Worktree | None, task: Task) -> WorktreeSource:
-    """The same where only a worktree of this machine is known, or none."""
+    """The same if only a worktree of this machine is known, or none."""
     state = ""
     if before is not None:
         with suppress(GenCodeError):
@@ -343,16 +341,16 @@ async def _as_before(source: WorktreeSource, before: Worktree | None, task: Task
 
 
 def _is_mixed(work: ReturnedChanges) -> bool:
-    """Whether a task was sent with what a person had not committed."""
-    return work.parcel.head != work.parcel.tip
+    """Whether a task was sent with uncommitted changes of a person."""
+    return work.snapshot.head != work.snapshot.tip
 
 
 async def _fetch_returned(ground: LatestWork, source: WorktreeSource) -> str:
-    """Have what came back of a task in the repository; why not, where that fails."""
-    if ground.back is None or ground.parcels is None:
+    """Fetch the changes that came back into the repository; if that fails, why."""
+    if ground.back is None or ground.snapshots is None:
         return "nothing came back"
     try:
-        await ChangeApplier(source.top, ground.parcels).fetch(*ground.back)
+        await ChangeApplier(source.top, ground.snapshots).fetch(*ground.back)
     except GenCodeError as why:
         return str(why)
     return ""
@@ -366,8 +364,8 @@ async def _commit(source: WorktreeSource, branch: str) -> str:
     return await source.git.output_line("rev-parse", "--verify", "--quiet", f"refs/heads/{branch}^{{commit}}")
 
 
-def _notice(told: WorktreeNotice, tree: Worktree, left: str = "", **words: str) -> WorktreeNotice:
+def _notice(template: WorktreeNotice, tree: Worktree, left: str = "", **words: str) -> WorktreeNotice:
     place = {"cwd": tree.workspace.cwd, "branch": tree.branch, "repository": tree.repository}
     named = {"path": tree.path, **place, **words}
     more = LEFT.format(left=left) if left else ""
-    return WorktreeNotice(told.agent.format(**named) + more, told.person.format(**named))
+    return WorktreeNotice(template.agent.format(**named) + more, template.person.format(**named))

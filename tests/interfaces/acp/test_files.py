@@ -38,7 +38,7 @@ async def test_an_unsaved_buffer_is_read_and_changed_through_the_editor(wire: Wi
     assert [each["status"] for each in calls] == ["failed", "completed"]
     assert "was not read in this task; Read it first" in str(calls[0]["content"])
     told = result(editor, session, "Read(a.txt)")
-    assert "     1\tan unsaved line\n[this is the editor's version of the file" in told
+    assert "1\tan unsaved line\n[this is the editor's version of the file" in told
     assert "unsaved changes" not in result(editor, session, "Read(clean.txt)")
     assert editor.written == {str(path): "an changed line\n"}
     assert path.read_text() == "an changed line\n"

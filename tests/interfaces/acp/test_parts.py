@@ -16,7 +16,7 @@ from acp.helpers import (
     update_tool_call,
 )
 from acp.schema import ContentToolCallContent
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gencode.core.events import AnyFact, Event, MessageAdded, TaskEnded
@@ -94,7 +94,6 @@ FLAG = st.just("🏴\U000e0067\U000e0062\U000e0065\U000e006e\U000e0067\U000e007f
 )
 
 
-@settings(max_examples=300, deadline=None)
 @given(st.lists(st.text(max_size=8) | JOINED, max_size=8) | FLAG)
 def test_pieces_are_made_visible_as_the_whole_text_would_be(pieces: list[str]) -> None:
     async def spoken() -> str:
@@ -197,7 +196,7 @@ def test_a_prompt_is_its_words_then_what_came_along(tmp_path: Path) -> None:
         tmp_path,
     )
     assert text == (
-        "Look at @src/a b.py#L3 and @/elsewhere/b.txt"
+        'Look at @"src/a b.py#L3" and /elsewhere/b.txt'
         "[https://example.com/c is not text and was left out]\n\n"
         "Files the user refers to:\n- src/a b.py#L3\n\n"
         "/elsewhere/b.txt, as the editor shows it:\n````\n```\nx\n```\n````"

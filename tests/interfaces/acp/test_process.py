@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gencode.core.extras import installing
@@ -113,7 +113,6 @@ def test_without_the_package_a_sentence_says_how_to_get_it(tmp_path: Path) -> No
     assert told.err == (f"gen: gen acp needs agent-client-protocol. Install it with: {installing('acp')}\n")
 
 
-@settings(max_examples=200, deadline=None)
 @given(
     st.binary(max_size=200)
     | st.from_regex(rb'\{"(id|method|result|error|params)": ?[0-9a-z\[\]{}",: ]{0,40}\}')

@@ -74,7 +74,7 @@ async def test_a_question_of_an_agent_that_an_agent_sent_reaches_the_person(
     read = editor.call(session, "Read(a.txt)")
     assert (read["kind"], read["status"]) == ("read", "completed")
     assert read["locations"] == [{"path": str(tmp_path / "a.txt"), "line": 2}]
-    assert texts(read) == ["```\n     2\tfile\n```"]
+    assert texts(read) == ["```\n2\tfile\n```"]
     lead = editor.call(session, "leader: the lead")
     assert (lead["kind"], lead["status"]) == ("think", "completed")
     assert texts(lead)[0].startswith("the lead has seen it\n\n*completed · 2 turns · ")

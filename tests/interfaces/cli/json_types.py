@@ -19,6 +19,7 @@ from gencode.interfaces.chat.model_info import ModelLine
 from gencode.interfaces.cli.doctor import Check
 from gencode.mcp.session_servers import ServerReport
 from gencode.tasks.history import Difference, Pair
+from gencode.tasks.rewind import RewindPoint
 from gencode.workspaces.worktrees.leftovers import LeftoverWorktree
 
 Fields = dict[str, Any]
@@ -126,6 +127,12 @@ class ToolLine(TypedDict):
     parameters: Fields
 
 
+class Written(TypedDict):
+    """The files and folders that were written."""
+
+    written: list[str]
+
+
 class Compared(Struct, frozen=True, rename="camel", kw_only=True):
     """Two runs side by side."""
 
@@ -154,6 +161,10 @@ class Tasks(TypedDict):
 
 class Sessions(TypedDict):
     sessions: list[Outcome]
+
+
+class RewindPoints(TypedDict):
+    points: list[RewindPoint]
 
 
 class Deleted(TypedDict):

@@ -15,16 +15,14 @@ from pathlib import Path
 from termios import TIOCSWINSZ
 from typing import Any
 
+from tests.warm_start import OWN_TERMINAL
+
 GEN = (sys.executable, "-m", "gencode")
 SECONDS = 60
-ASKS = " · n no".encode()
-
-# The pseudo-terminal becomes the one whose Ctrl-C reaches the process.
-OWN_TERMINAL = """
-import fcntl, os, sys, termios
-fcntl.ioctl(0, termios.TIOCSCTTY, 0)
-os.execv(sys.argv[1], sys.argv[1:])
-"""
+ASKS = " · n TEXT ".encode()
+"""The end of a question about a call."""
+CONFIRMS = " · n no".encode()
+"""The end of any other question."""
 
 Turn = Mapping[str, Any]
 
@@ -76,6 +74,18 @@ def start(*words: str, cwd: Path, **env: str) -> "subprocess.Popen[str]":
     )
 
 
+def said_until(process: "subprocess.Popen[str]", text: str) -> str:
+    """What a process says on stderr up to a text; what follows is left for `communicate`."""
+    assert process.stderr is not None
+    said, until = b"", time.monotonic() + SECONDS
+    while text not in said.decode(errors="replace"):
+        ready, _, _ = select.select([process.stderr], [], [], max(0.0, until - time.monotonic()))
+        piece = os.read(process.stderr.fileno(), 1 << 16) if ready else b""
+        assert piece, f"it never said {text!r}, but {said.decode(errors='replace')!r}"
+        said += piece
+    return said.decode()
+
+
 def in_terminal(
     *words: str,
     cwd: Path,
@@ -125,7 +135,7 @@ def command_in_terminal(
         if keys and cue in shown:
             os.write(leader, keys)
             keys = b""
-        if len(answers) > given < shown.count(ASKS):
+        if len(answers) > given < shown.count(ASKS) + shown.count(CONFIRMS):
             time.sleep(0.05)  # it forgets what was typed before it listens
             os.write(leader, answers[given])
             given += 1

@@ -19,6 +19,7 @@ from gencode.interfaces.cli.permissions import CaseVerdict
 from gencode.interfaces.cli.trust import ServerReviews
 from gencode.permissions.explanation import Explanation
 from gencode.stores.pg_copy import CopyReport
+from gencode.tasks.rewind import RewindPreview, Rewound
 from gencode.workspaces.transfer.apply_changes import ApplyResult
 from tests.interfaces.cli.json_types import (
     Agents,
@@ -44,6 +45,7 @@ from tests.interfaces.cli.json_types import (
     Replayed,
     Replied,
     Revoked,
+    RewindPoints,
     Sessions,
     ShownSession,
     ShownTask,
@@ -54,6 +56,7 @@ from tests.interfaces.cli.json_types import (
     Tools,
     Tour,
     TrustedFolders,
+    Written,
 )
 
 Fields = dict[str, Any]
@@ -82,6 +85,9 @@ SHAPES: dict[str, Any] = {
     "gen task import": Imported,
     "gen sessions list": Sessions,
     "gen sessions show": ShownSession,
+    "gen sessions rewind": RewindPoints,
+    "gen sessions rewind --to": RewindPreview,
+    "gen sessions rewind --yes": Rewound,
     "gen sessions delete": Deleted,
     "gen sessions prune": Deleted,
     "gen cron list": Jobs,
@@ -91,6 +97,7 @@ SHAPES: dict[str, Any] = {
     "gen agents show": AgentDetails,
     "gen agents lint": Linted,
     "gen agents new": LintedFile,
+    "gen agents add": Written,
     "gen skills list": Skills,
     "gen permissions explain": Explanation,
     "gen permissions check": CaseVerdict,
@@ -117,6 +124,13 @@ NO_JSON = {
     "gen cron run": "prints nothing on stdout",
 }
 EVENTS: dict[str, tuple[str, ...]] = {
+    "SessionCreated": ("sessionId", "agentType", "description", "prompt"),
+    "SessionStatusChanged": ("sessionId", "oldStatus", "newStatus", "model"),
+    "SessionProgress": ("sessionId", "partType", "content"),
+    **{
+        f"Session{end}": ("sessionId", "result", "error", "status")
+        for end in ("Completed", "Failed", "Cancelled")
+    },
     "SubSessionCreated": ("subSessionId", "parentSessionId", "agentType", "description", "prompt"),
     "SubSessionStatusChanged": ("subSessionId", "parentSessionId", "oldStatus", "newStatus", "model"),
     "SubSessionProgress": ("subSessionId", "parentSessionId", "partType", "content"),

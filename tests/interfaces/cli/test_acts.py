@@ -18,6 +18,7 @@ from gencode.interfaces.chat.slash_commands import (
     CommandResult,
     ConfirmAction,
     Page,
+    PickList,
     ShowView,
     StatusMessage,
     parse_command,
@@ -71,7 +72,8 @@ async def test_places_are_shown_and_pages_read(tmp_path: Path) -> None:
         child = next(each.id for each in chat.view.agents.values() if each.parent)
         assert await done(chat, "/tasks") == ShowView("tree")
         assert await done(chat, f"/open {child[:5]}") == ShowView("agent", child)
-        assert await done(chat, "/sessions") == ShowView("sessions")
+        listed = await done(chat, "/sessions")
+        assert isinstance(listed, PickList) and [key for key, _ in listed.lines] == [chat.session]
         status = await done(chat, f"/task-status agent-{child}")
         assert isinstance(status, Page) and "Result:\nfound" in status.text
         cost = await done(chat, "/cost")

@@ -131,4 +131,4 @@ def test_a_running_task_is_not_said_to_have_ended(tmp_path: Path) -> None:
     gate.open()
     running.communicate()
     assert f"Task {task['agentId']} is running; it has not finished." in replayed.err
-    assert "ended as" not in replayed.err
+    assert "has finished" not in replayed.err

@@ -7,11 +7,12 @@ from typing import Any
 import pytest
 
 from gencode.places import database
+from gencode.settings import gen_home
 from tests.interfaces.cli.running import SECONDS, Ended, gen, script, send, start
 from tests.stores.other_program import rows
 from tests.waiting import Gate, wait_until
 
-AT_WORK = "SELECT count(*) FROM Sessions WHERE Status = 'running'"
+AT_WORK = "SELECT count(*) FROM gen_task WHERE status = 'running'"
 SLOW_LOOK = {"calls": [{"name": "Glob", "input": {"pattern": "*"}}], "delay_ms": 150}
 
 
@@ -30,7 +31,7 @@ def test_the_answer_alone_goes_to_stdout(tmp_path: Path) -> None:
 def test_json_is_one_object_with_the_tasks_in_the_order_of_launch(tmp_path: Path) -> None:
     ended = gen("-p", "go", "--output-format", "json", "--model", two_explorers(tmp_path), cwd=tmp_path)
     told = ended.json
-    fields = ["result", "status", "sessionId", "model", "turns", "usage", "tasks", "servers", "error"]
+    fields = ["type", "result", "status", "sessionId", "model", "turns", "usage", "tasks", "servers", "error"]
     assert list(told) == [*fields, "refused", "stopped"]
     assert (ended.code, told["result"], told["status"], told["turns"]) == (
         0,
@@ -53,11 +54,12 @@ def test_two_explore_tasks_overlap_in_time(tmp_path: Path) -> None:
 def test_stream_json_is_one_event_per_line_and_the_object_last(tmp_path: Path) -> None:
     words = ("-p", "go", "--output-format", "stream-json", "--model", two_explorers(tmp_path))
     *events, last = gen(*words, cwd=tmp_path).lines
-    created = [event for event in events if event["type"] == "SubSessionCreated"]
-    main, *explorers = created
-    assert [each["parentSessionId"] for each in created] == [None, main["task"], main["task"]]
+    (main,) = [event for event in events if event["type"] == "SessionCreated"]
+    explorers = [event for event in events if event["type"] == "SubSessionCreated"]
+    assert [each["parentSessionId"] for each in explorers] == [main["sessionId"], main["sessionId"]]
     progress = [event for event in events if event["type"] == "SubSessionProgress"]
-    assert {event["parentSessionId"] for event in progress} == {None, main["task"]}
+    assert {event["parentSessionId"] for event in progress} == {main["task"]}
+    assert any(event["type"] == "SessionProgress" for event in events)
     assert [task["agentId"] for task in last["tasks"]] == [each["task"] for each in explorers]
     assert (last["result"], last["sessionId"]) == ("Both were found.", main["task"])
 
@@ -216,7 +218,7 @@ def test_one_that_stays_for_its_background_prints_its_own_words_whoever_goes_on_
     talking = start("-p", "go", "--json", "--model", model, *allowed, cwd=tmp_path)
     try:
         wait_until(lambda: rows(database(), AT_WORK) == [(2,)], "two are at work")
-        [(lead,)] = rows(database(), "SELECT Id FROM Sessions WHERE Agent = 'main'")
+        [(lead,)] = rows(database(), "SELECT id FROM gen_task WHERE agent = 'main'")
         gen("task", verb, lead, cwd=tmp_path)
         again = gen("-p", "and then?", "--session", lead, "--model", other, cwd=tmp_path)
         gate.open()
@@ -227,3 +229,22 @@ def test_one_that_stays_for_its_background_prints_its_own_words_whoever_goes_on_
     told = Ended(talking.returncode, out)
     assert again.out == "What another terminal heard.\n"
     assert (told.code, told.json["result"], told.json["turns"]) == (1, "I send one.", 1)
+
+
+def test_the_answer_of_one_turn_may_have_a_form(tmp_path: Path) -> None:
+    (tmp_path / "form.json").write_text('{"type": "object", "required": ["files"]}')
+    model = script(tmp_path, main=[{"text": '{"files": ["a.py"]}'}])
+    words = ("--json", "--model", model)
+    formed = gen("-p", "which?", "--output-schema", "form.json", *words, cwd=tmp_path)
+    assert (formed.code, formed.json["output"]) == (0, {"files": ["a.py"]})
+    (tmp_path / "form.json").write_text('{"type": "nothing"}')
+    assert gen("-p", "which?", "--output-schema", "form.json", *words, cwd=tmp_path).code == 2
+
+
+def test_a_hook_that_would_not_be_run_is_an_error_and_not_passed_over(tmp_path: Path) -> None:
+    (gen_home() / "settings.toml").parent.mkdir(parents=True, exist_ok=True)
+    (gen_home() / "settings.toml").write_text(
+        '[[hooks.AfterTool]]\nhooks = [{type = "command", command = "true"}]\n'
+    )
+    asked = gen("-p", "where?", "--model", "offline", cwd=tmp_path)
+    assert (asked.code, asked.out) == (2, "") and "AfterTool" in asked.err

@@ -1,6 +1,5 @@
 """What Tab offers: in the parser's own words, and in real shells."""
 
-import argparse
 import os
 import pty
 import re
@@ -12,12 +11,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gencode.interfaces.cli.completions import SCRIPTS, Completions, complete, completions_for, split_line
-from gencode.interfaces.cli.parser import COMMANDS, build_parser
-from tests.house.test_documents import commands, options
+from gencode.interfaces.cli.parser import COMMANDS, build_parser, parse
+from tests.house.command_line import commands, options
 from tests.interfaces.cli.running import gen, script
 
 SECONDS = 60
@@ -103,7 +102,6 @@ def test_commands_and_options_come_with_a_word_about_them() -> None:
     assert option == "--tree" and says
 
 
-@settings(max_examples=150)
 @given(
     st.lists(
         st.sampled_from(["task", "run", "--cwd", "-p", "--", "--model=", "-", "="]) | st.text(max_size=8)
@@ -258,10 +256,4 @@ def test_the_help_of_every_command_is_grouped_and_has_examples_that_can_be_typed
         for line in text.partition("\nexamples:\n")[2].split("\n\n")[0].splitlines():
             typed = line.strip().partition(" | gzip")[0].removeprefix("git diff | ")
             if typed.startswith("gen") and ">" not in typed:
-                parse(typed)
-
-
-def parse(line: str) -> argparse.Namespace:
-    from gencode.interfaces.cli.parser import prompt_first
-
-    return PARSER.parse_args(prompt_first(split_line(line)[1:]))
+                parse(split_line(typed)[1:])

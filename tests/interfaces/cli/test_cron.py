@@ -26,10 +26,10 @@ def make_due(*ids: str) -> None:
     """Let jobs be due now: nobody waits for minutes in a test."""
     with closing(sqlite3.connect(database(), timeout=SECONDS)) as file, file:
         for job in ids:
-            (body,) = file.execute("SELECT Body FROM Appointments WHERE Id = ?", (job,)).fetchone()
+            (body,) = file.execute("SELECT body FROM gen_job WHERE id = ?", (job,)).fetchone()
             now = stamp()
             told = json.dumps({**json.loads(body), "due": now, "when": f"at {now}"})
-            file.execute("UPDATE Appointments SET Due = ?, Body = ? WHERE Id = ?", (now, told, job))
+            file.execute("UPDATE gen_job SET due = ?, body = ? WHERE id = ?", (now, told, job))
 
 
 def ended(process: "subprocess.Popen[str]", number: signal.Signals) -> tuple[int, str]:
@@ -166,11 +166,11 @@ def test_an_interrupt_stops_what_runs_and_says_so(tmp_path: Path) -> None:
 def test_missed_runs_are_told_once_when_somebody_is_there_again(tmp_path: Path) -> None:
     job = gen("cron", "add", "every 1h", "look", "--json", cwd=tmp_path).json["id"]
     with closing(sqlite3.connect(database())) as file, file:
-        (body,) = file.execute("SELECT Body FROM Appointments").fetchone()
+        (body,) = file.execute("SELECT body FROM gen_job").fetchone()
         later = (int(stamp()[14:16]) + 30) % 60  # none is due while the test runs
         created, due = (f"2026-01-01T{hour}:{later:02}:00.000000Z" for hour in ("00", "05"))
         told = json.dumps({**json.loads(body), "created_at": created, "due": due})
-        file.execute("UPDATE Appointments SET Due = ?, Body = ?", (due, told))
+        file.execute("UPDATE gen_job SET due = ?, body = ?", (due, told))
     process = start("cron", "run", cwd=tmp_path)
     wait_until(lambda: jobs(tmp_path)[0]["missed"] > 0)
     _, err = ended(process, signal.SIGINT)

@@ -161,7 +161,7 @@ def test_a_row_that_cannot_be_read_is_one_sentence_and_the_rest_is_readable(
     words = ("task", "run", "Explore", "go", "--json", "--model", model)
     broken, whole = (gen(*words, cwd=tmp_path).json["agentId"] for _ in range(2))
     with closing(sqlite3.connect(home / ".gen" / "gencode.db")) as connection:
-        connection.execute("UPDATE Journal SET Body = 'garbage' WHERE Task = ? AND Seq = 2", (broken,))
+        connection.execute("UPDATE gen_journal SET body = 'garbage' WHERE task = ? AND seq = 2", (broken,))
         connection.commit()
     ended = gen("task", "export", broken, "-", cwd=tmp_path)
     assert (ended.code, ended.out, ended.err.count("\n")) == (1, "", 1)

@@ -5,7 +5,7 @@ import pytest
 from gencode.core.budget import Budget
 from gencode.core.messages import Usage
 from gencode.core.status import Status
-from gencode.interfaces.render.agent_view import AgentView, figures, name_of, progress_line, state
+from gencode.interfaces.render.agent_view import AgentView, figures, name_of, state, step_style
 from gencode.interfaces.render.number_format import BudgetBar, bar_text, bars, money, number
 
 
@@ -60,5 +60,12 @@ def test_how_an_agent_stands_is_a_word() -> None:
 def test_one_agent_fits_on_a_line() -> None:
     agent = AgentView("a", "Explore", "find\nit", step="Glob(*.py)", turns=2, usage=Usage(900, 300, usd=0.5))
     assert figures(agent, "") == "2 turns · 1.2k tokens · $0.50 · 0.0 s"
-    assert progress_line(agent) == "↳ Explore: Glob(*.py)"
     assert name_of(agent) == "Explore: find it"
+
+
+def test_the_colour_of_an_agent_is_a_colour_and_no_other_style() -> None:
+    named = {"Purple": "purple", "orange": "dark_orange", "#FF8800": "#ff8800", "": "dim"}
+    odd = dict.fromkeys(("link https://example.org", "red on red", "conceal"), "dim")
+    shown = {each: step_style(AgentView("a", colour=each), "red", "dim") for each in (*named, *odd)}
+    assert shown == {**named, **odd}
+    assert step_style(AgentView("a", colour="blue", failed=True), "red", "dim") == "red"

@@ -1,13 +1,9 @@
 """Long lines of a page go on below the column they were in."""
 
-import os
-
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gencode.interfaces.render.text_layout import folded
-
-EXAMPLES = int(os.environ.get("GEN_EXAMPLES", "50"))
 
 
 def test_a_column_stays_a_column() -> None:
@@ -23,7 +19,6 @@ def test_what_fits_stays_as_it_is() -> None:
     assert folded("a   b\n\n  c", 20) == "a   b\n\n  c"
 
 
-@settings(max_examples=EXAMPLES, deadline=None)
 @given(st.text(st.sampled_from("ab 漢-\n"), max_size=200), st.integers(8, 60))
 def test_no_word_is_lost_and_no_line_is_too_long(text: str, width: int) -> None:
     shown = folded(text, width)

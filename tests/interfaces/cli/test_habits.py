@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gencode.core.errors import UserMistake
@@ -18,14 +18,14 @@ from gencode.interfaces.cli.claude_code_options import (
     remarks,
     split_rules,
 )
-from gencode.interfaces.cli.parser import build_parser, prompt_first
+from gencode.interfaces.cli.parser import parse
 from tests.interfaces.cli.running import gen, script, send
 
 REVIEWER = {"description": "Reviews code.", "prompt": "You review code.", "tools": ["Read", "Write"]}
 
 
 def typed(*words: str) -> dict[str, Any]:
-    return vars(build_parser().parse_args(prompt_first(words)))
+    return vars(parse(words))
 
 
 @pytest.mark.parametrize("spelled", ["--allowedTools", "--allowed-tools"])
@@ -65,7 +65,7 @@ def test_the_prompt_may_follow_two_dashes_behind_a_list_of_tools() -> None:
 def test_what_typed_agents_start_is_named_without_its_variables() -> None:
     server = {"command": "uvx", "args": ["a b"], "env": {"TOKEN": "s3cr3t"}}
     agents = json.dumps({"reviewer": {"description": "d", "prompt": "p", "mcpServers": {"odd": server}}})
-    args = build_parser().parse_args(prompt_first(("-p", "why?", "--agents", agents)))
+    args = parse(("-p", "why?", "--agents", agents))
     assert list(remarks(args)) == ["gen: --agents starts for reviewer: MCP server odd: uvx 'a b'"]
 
 
@@ -103,7 +103,7 @@ def test_resume_names_a_conversation(words: tuple[str, ...]) -> None:
 
 
 def test_resume_without_an_id_says_how_to_find_one() -> None:
-    args = build_parser().parse_args(prompt_first(("-p", "why?", "--resume")))
+    args = parse(("-p", "why?", "--resume"))
     with pytest.raises(UserMistake) as mistake:
         list(remarks(args))
     assert str(mistake.value) == WHICH
@@ -136,7 +136,7 @@ def test_modes_keep_our_meaning(word: str, ours: str) -> None:
     ],
 )
 def test_full_autonomy_is_said_in_one_line(words: tuple[str, ...], lines: list[str]) -> None:
-    assert list(remarks(build_parser().parse_args(prompt_first(words)))) == lines
+    assert list(remarks(parse(words))) == lines
 
 
 TOOLS = st.sampled_from(
@@ -144,14 +144,12 @@ TOOLS = st.sampled_from(
 )
 
 
-@settings(max_examples=50)
 @given(st.lists(TOOLS, min_size=1, max_size=6), st.sampled_from([",", " ", ", ", " ,\t"]))
 def test_a_list_is_split_into_what_it_was_made_of(tools: list[str], between: str) -> None:
     assert split_rules(between.join(tools)) == tools
     assert are_rules(between.join(tools))
 
 
-@settings(max_examples=100)
 @given(st.text(max_size=60))
 def test_no_text_is_split_into_nothing_or_loses_a_letter(text: str) -> None:
     try:
@@ -179,7 +177,7 @@ def test_typed_agents_work_in_a_conversation_and_never_wider_than_their_sender(t
     assert ended.code == 3, ended.err
     [task] = ended.json["tasks"]
     assert (task["agent"], task["result"], task["status"]) == ("reviewer", "Reviewed.", "completed")
-    assert [each[:22] for each in task["evidence"]["warnings"]] == ["This agent's mode dont"]
+    assert [each[:23] for each in task["evidence"]["warnings"]] == ["[This agent's mode dont"]
     assert [(each["tool"], each["summary"]) for each in task["evidence"]["refused"]] == [("Write", "new.txt")]
     assert not (tmp_path / "new.txt").exists()
     again = gen("-p", "And?", "-c", "--append-system-prompt", "Of kiwis.", "--model", model, cwd=tmp_path)

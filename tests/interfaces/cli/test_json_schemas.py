@@ -14,8 +14,8 @@ from gencode.interfaces.cli.main import main
 from gencode.interfaces.cli.parser import build_parser
 from gencode.interfaces.log_file import LogFile
 from gencode.settings import gen_home
+from tests.house.command_line import commands, options
 from tests.house.source import ROOT
-from tests.house.test_documents import commands, options
 from tests.interfaces.cli.running import script, send
 from tests.interfaces.cli.shapes import LINES, NO_JSON, SHAPES, text
 from tests.mcp.fleet import ODD_SERVER, offer
@@ -184,6 +184,9 @@ def _others(printed: Printing, folder: Path, session: str) -> None:
     (folder / "cases.jsonl").write_text(json.dumps(CASE) + "\nnot json\n")
     printed("gen sessions list")
     printed("gen sessions show", session)
+    prompt = str(printed("gen sessions rewind", session)["points"][0]["to"])
+    printed("gen sessions rewind --to", session, "--to", prompt)
+    printed("gen sessions rewind --yes", session, "--to", prompt, "--yes")
     job = printed("gen cron add", "0 9 * * 1-5", "Which files changed?", "--zone", "UTC")["id"]
     printed("gen cron list")
     printed("gen cron remove", job)
@@ -192,6 +195,7 @@ def _others(printed: Printing, folder: Path, session: str) -> None:
     printed("gen agents lint")
     printed("gen agents lint", str(printed.folder / ".gen"))
     printed("gen agents new", "tester", "--description", "Tests.", "--user")
+    printed("gen agents add", "task-types")
     printed("gen skills list")
     printed("gen permissions explain", "--tool", "Bash", "--input", "git push")
     printed("gen permissions check", str(folder / "cases.jsonl"))

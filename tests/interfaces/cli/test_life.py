@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gencode.places import database
-from tests.interfaces.cli.running import SECONDS, Ended, gen, script, start
+from tests.interfaces.cli.running import SECONDS, Ended, gen, said_until, script, start
 from tests.stores.other_program import rows
 from tests.waiting import Gate, wait_until
 
@@ -22,11 +22,29 @@ def task(tmp_path: Path) -> str:
 
 
 def test_the_output_is_whole_unless_a_page_is_wanted(tmp_path: Path, task: str) -> None:
-    assert gen("task", "output", task, cwd=tmp_path) == Ended(0, LONG)
+    assert gen("task", "output", task, cwd=tmp_path) == Ended(0, LONG, "Warning: no tool was called\n")
     page = gen("task", "output", task, "--page", "3", "--json", cwd=tmp_path).json
     assert page["result"] == f"{LONG[40_000:]}\n[page 3 of 3]"
     missing = gen("task", "output", task, "--page", "4", cwd=tmp_path)
     assert (missing.code, missing.err) == (2, "gen: There is no page 4; the result has 3.\n")
+
+
+def test_what_a_task_did_is_told_beside_what_it_says(tmp_path: Path) -> None:
+    run = [
+        {"calls": [{"name": "Bash", "input": {"command": "exit 3 # pytest"}}]},
+        {"text": "All tests pass."},
+    ]
+    send = {"name": "Task", "input": {"subagent_type": "Bash", "prompt": "run the tests"}}
+    model = script(tmp_path, main=[{"calls": [send]}, *run], Bash=run)
+    ended = gen("-p", "go", "--model", model, "--permission-mode", "dontAsk", cwd=tmp_path)
+    assert ended.out == "All tests pass.\n"
+    assert "; commands: `exit 3 # pytest` → exit 3." in ended.err.replace("\n", "")
+    tasks = gen("task", "list", "--json", cwd=tmp_path).json["tasks"]
+    (child,) = [each["agentId"] for each in tasks if each["agent"] == "Bash"]
+    shown = gen("task", "output", child, cwd=tmp_path)
+    assert shown.out == "All tests pass.\n"
+    assert f"Bash {child}: 1 tool call; commands: `exit 3 # pytest` → exit 3." in shown.err
+    assert "Warning: its last test run, `exit 3 # pytest`, failed with exit code 3" in shown.err
 
 
 def test_a_time_out_that_is_too_long_is_cut_and_said(tmp_path: Path, task: str) -> None:
@@ -80,7 +98,7 @@ def test_facts_are_one_per_line(tmp_path: Path, task: str) -> None:
 
 def test_facts_before_one_that_cannot_be_read_are_shown(tmp_path: Path, home: Path, task: str) -> None:
     with sqlite3.connect(home / ".gen" / "gencode.db") as connection:
-        connection.execute("UPDATE Journal SET Body = '{' WHERE Task = ? AND Seq = 3", (task,))
+        connection.execute("UPDATE gen_journal SET body = '{' WHERE task = ? AND seq = 3", (task,))
     connection.close()
     for words in ((), ("--follow",)):
         ended = gen("task", "events", task, "--json", *words, cwd=tmp_path)
@@ -144,7 +162,7 @@ def test_what_a_verb_hits_of_a_conversation_that_gen_p_leads_is_what_it_says(
     )
 
     def known() -> dict[str, tuple[str, str]]:
-        found = rows(database(), "SELECT Agent, Id, Status FROM Sessions")
+        found = rows(database(), "SELECT agent, id, status FROM gen_task")
         return {agent: (task, status) for agent, task, status in found}
 
     gen("task", "list", cwd=tmp_path)  # which makes the database that is looked into
@@ -155,8 +173,9 @@ def test_what_a_verb_hits_of_a_conversation_that_gen_p_leads_is_what_it_says(
         message = ("--message", "and then?") if verb == "interrupt" else ()
         told = gen("task", verb, lead, *message, cwd=tmp_path)
         assert known()["general-purpose"] == (behind, "running")
+        said = said_until(talking, "Ctrl-C stops it.")
         gate.open()
-        _, said = talking.communicate(timeout=SECONDS)
+        talking.communicate(timeout=SECONDS)
     finally:
         talking.kill()
         talking.communicate()
@@ -182,10 +201,10 @@ def test_whoever_is_not_stopped_by_a_stop_of_its_tree_is_named(tmp_path: Path, h
     leading = start("-p", "go", "--model", model, cwd=tmp_path)
     try:
         wait_until(lambda: len(gen("task", "list", "--json", cwd=tmp_path).json["tasks"]) == 1)
-        [(lead, child)] = rows(database(), "SELECT Parent, Id FROM Sessions WHERE Agent = 'Explore'")
+        [(lead, child)] = rows(database(), "SELECT parent, id FROM gen_task WHERE agent = 'Explore'")
         wait_until(lambda: gen("task", "show", lead, "--json", cwd=tmp_path).json["turns"] == 2)
         with sqlite3.connect(home / ".gen" / "gencode.db") as connection:
-            far = "UPDATE Sessions SET Owner = 'far', LeaseUntil = '2999-01-01T00:00:00.000Z' WHERE Id = ?"
+            far = "UPDATE gen_task SET owner = 'far', lease_until = '2999-01-01T00:00:00.000Z' WHERE id = ?"
             connection.execute(far, (lead,))
         connection.close()
         told = gen("task", "stop", lead, "--tree", cwd=tmp_path)

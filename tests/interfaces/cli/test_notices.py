@@ -33,7 +33,9 @@ def test_a_launch_in_the_background_tells_its_id() -> None:
         "[Task running in background: agent-9f3a1c2e] You can continue working. "
         "Use /task-status 9f3a1c2e to check progress."
     )
-    assert last(TaskCreated(agent="Explore", background=True, parent="m")) == Notice(said, task="9f3a1c2e")
+    assert last(TaskCreated(agent="Explore", background=True, parent="m")) == Notice(
+        said, task="9f3a1c2e", started=True
+    )
 
 
 def test_what_somebody_waits_for_needs_no_word() -> None:

@@ -6,12 +6,13 @@ from typing import cast
 
 import pytest
 
+from gencode import __version__
 from gencode.core.errors import UserMistake
-from gencode.interfaces.cli.parser import PLAIN, VALUED, build_parser, prompt_first
+from gencode.interfaces.cli.parser import PLAIN, VALUED, build_parser, parse
 
 
 def typed(*words: str) -> dict[str, object]:
-    return vars(build_parser().parse_args(prompt_first(words)))
+    return vars(parse(words))
 
 
 def test_options_that_were_not_given_are_absent() -> None:
@@ -33,6 +34,31 @@ def test_a_prompt_may_come_through_the_pipe() -> None:
 )
 def test_options_may_stand_around_the_prompt(words: tuple[str, ...]) -> None:
     assert typed(*words) == {"command": None, "prompt": "why?", "model": "offline", "go_on": True}
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (("why is it slow?",), {"opening": "why is it slow?"}),
+        (("--model", "offline", "why is it slow?", "-c"), {"opening": "why is it slow?", "go_on": True}),
+        (("why is it slow?", "-p"), {"prompt": "why is it slow?"}),
+        (("-p", "task list"), {"prompt": "task list"}),
+    ],
+)
+def test_a_question_alone_begins_a_conversation(words: tuple[str, ...], expected: dict[str, object]) -> None:
+    given = {name: value for name, value in typed(*words).items() if name not in ("command", "model")}
+    assert given == expected
+
+
+def test_help_and_version_are_commands_too(capsys: pytest.CaptureFixture[str]) -> None:
+    told: list[str] = []
+    for words in (("help",), ("--help",), ("help", "task", "list"), ("task", "list", "--help"), ("version",)):
+        with pytest.raises(SystemExit) as ended:
+            parse(words)
+        assert ended.value.code == 0
+        told.append(capsys.readouterr().out)
+    assert told[0] == told[1] and told[2] == told[3] != told[0]
+    assert told[4] == f"gen {__version__}\n"
 
 
 def test_every_option_is_known_to_take_a_value_or_none() -> None:
@@ -57,7 +83,15 @@ def test_rules_may_be_repeated() -> None:
     ("words", "sentence"),
     [
         (("taks",), "There is no command 'taks'. Did you mean task"),
-        (("what's up?",), 'There is no command "what\'s up?". There are: acp, agents'),
+        (("whats-up",), "There is no command 'whats-up'. There are: acp, agents"),
+        (("--modle", "x", "-p", "hi"), "There is no option '--modle'. Did you mean --model? See"),
+        (("-C", "/tmp"), "There is no option '-C'. Did you mean --cwd? See: gen --help"),
+        (("-x", "-p", "hi"), "There is no option '-x'. See: gen --help"),
+        (("hlep",), "There is no command 'hlep'. Did you mean help"),
+        (("agents", "add", "temas"), "Argument name: invalid choice: 'temas'. Did you mean team? See"),
+        (("task", "list", "--limt", "3"), "There is no option '--limt'. Did you mean --limit"),
+        (("--modle", "x", "task", "list"), "There is no option '--modle'. Did you mean --model"),
+        (("why is it slow?", "--modle", "x"), "There is no option '--modle'. Did you mean --model"),
         (("task", "lst"), "There is no command 'lst'. Did you mean list"),
         (("task",), "The following arguments are required: COMMAND. See: gen task --help"),
         (("task", "show"), "The following arguments are required: ID. See: gen task show --help"),

@@ -7,7 +7,7 @@ import pytest
 from gencode.core.messages import ToolCall
 from gencode.core.questions import Answer, Question
 from gencode.core.rules import Action, Decision
-from gencode.interfaces.cli.terminal_questions import shown, understood
+from gencode.interfaces.cli.terminal_questions import choices_line, shown, understood
 from tests.interfaces.cli.running import gen, in_terminal, script, send
 
 
@@ -48,7 +48,7 @@ def test_an_answer_that_says_nothing_is_asked_for_again(tmp_path: Path) -> None:
     model = two_workers(tmp_path)
     answers = [b"perhaps\n", b"\n", b"y\n"]
     ended = in_terminal("-p", "go", "--model", model, cwd=tmp_path, columns=120, answers=answers)
-    assert (ended.code, ended.out.count("· n no"), ended.out.count("It is there.")) == (0, 3, 2)
+    assert (ended.code, ended.out.count("· n decline"), ended.out.count("It is there.")) == (0, 3, 2)
 
 
 def test_ctrl_c_at_a_question_stops_the_run_and_leaves_a_usable_terminal(tmp_path: Path) -> None:
@@ -92,3 +92,22 @@ def test_a_question_shows_who_asks_exactly_what_and_why() -> None:
 def test_a_key_means_one_thing(typed: str, with_rule: Answer | None, without: Answer | None) -> None:
     assert understood(typed, question("Bash(make)")) == with_rule
     assert understood(typed, question()) == without
+
+
+@pytest.mark.parametrize(
+    ("typed", "why"),
+    [
+        ("n", ""),
+        ("No", ""),
+        ("n use pnpm instead", "use pnpm instead"),
+        ("no, and leave the Makefile alone", "and leave the Makefile alone"),
+    ],
+)
+def test_a_no_may_say_what_to_do_instead(typed: str, why: str) -> None:
+    assert understood(typed, question()) == Answer(False, why=why)
+
+
+def test_an_approval_of_a_command_that_asks_for_the_network_says_so() -> None:
+    asking = question("Bash(make)", command="make", network="to fetch the sources")
+    assert "network: to fetch the sources" in shown(asking)
+    assert choices_line(asking).startswith("  y approve once, with network access · a ")

@@ -27,7 +27,7 @@ BASH = Question(
 def test_it_says_who_wants_exactly_what_and_which_rule_asked() -> None:
     assert headline(BASH) == "main › Explore needs approval to use Bash"
     assert call_text(BASH) == "rm \\x1b[2Jx\ntimeout: 5"
-    assert reason(BASH) == "It writes.\n(rule ask Bash(rm:*) · policy of session)"
+    assert reason(BASH) == "It writes. (rule ask Bash(rm:*) · set by: session policy)"
     assert rules_text(BASH) == "Bash(rm x)"
 
 

@@ -45,14 +45,14 @@ def test_a_conversation_is_shown_with_its_tasks(tmp_path: Path, chat: str) -> No
 
 
 def test_a_conversation_that_is_not_there_is_called_one(tmp_path: Path, chat: str) -> None:
-    missing = gen("sessions", "show", "ffffffff", cwd=tmp_path)
-    expected = f"gen: There is no conversation 'ffffffff'. There are: {chat}.\n"
+    missing = gen("sessions", "show", "not an id", cwd=tmp_path)
+    expected = "gen: There is no conversation 'not an id'. See: gen sessions list\n"
     assert (missing.code, missing.out, missing.err) == (2, "", expected)
 
 
 def test_of_a_damaged_journal_what_stands_before_is_shown(tmp_path: Path, home: Path, chat: str) -> None:
     with closing(sqlite3.connect(home / ".gen" / "gencode.db")) as connection:
-        connection.execute("UPDATE Journal SET Body = '{' WHERE Task = ? AND Seq = 4", (chat,))
+        connection.execute("UPDATE gen_journal SET body = '{' WHERE task = ? AND seq = 4", (chat,))
         connection.commit()
     for noun in ("sessions", "task"):
         shown = gen(noun, "show", chat, cwd=tmp_path)
@@ -68,11 +68,11 @@ def test_a_conversation_goes_with_its_tasks_and_their_files(tmp_path: Path, home
     assert len(family) == 3 and list(outputs.iterdir()) != []
     unsure = gen("sessions", "delete", chat, cwd=tmp_path)
     assert (unsure.code, ids(tmp_path)) == (2, family)
-    assert chat in unsure.err and "--yes" in unsure.err
+    assert f"1 conversation with all subagents: {chat}" in unsure.err and "--yes" in unsure.err
     gone = gen("sessions", "delete", chat, "--yes", "--json", cwd=tmp_path).json["deleted"]
     assert (set(gone), ids(tmp_path), list(outputs.iterdir())) == (family, set[str](), [])
     missing = gen("sessions", "delete", chat, "--yes", cwd=tmp_path)
-    assert (missing.code, f"There is no task '{chat}'" in missing.err) == (2, True)
+    assert (missing.code, f"There is no conversation '{chat}'" in missing.err) == (2, True)
 
 
 @pytest.mark.parametrize(("typed", "code", "left"), [(b"y\n", 0, 0), (b"n\n", 1, 3), (b"\n", 1, 3)])
@@ -114,3 +114,15 @@ def test_only_what_is_old_is_pruned(tmp_path: Path, chat: str) -> None:
 def test_a_prune_needs_a_number_of_days(tmp_path: Path, words: tuple[str, ...]) -> None:
     ended = gen("sessions", "prune", *words, cwd=tmp_path)
     assert (ended.code, "--older-than" in ended.err) == (2, True)
+
+
+def test_lists_begin_with_the_newest_and_have_a_limit(tmp_path: Path) -> None:
+    model = script(tmp_path, main=[{"text": "a"}])
+    asked = [gen("-p", each, "--json", "--model", model, cwd=tmp_path).json["sessionId"] for each in "123"]
+    rows = gen("sessions", "list", cwd=tmp_path).out.splitlines()[1:]
+    assert [row.split()[0] for row in rows] == [*reversed(asked)]
+    short = gen("sessions", "list", "--limit", "2", cwd=tmp_path)
+    assert short.out.splitlines()[1:] == rows[:2] and short.err
+    assert gen("sessions", "list", "--limit", "0", cwd=tmp_path).out.splitlines()[1:] == rows
+    told = gen("sessions", "list", "--limit", "2", "--json", cwd=tmp_path).json["sessions"]
+    assert [each["agentId"] for each in told] == asked[1:]

@@ -115,7 +115,7 @@ async def test_what_a_person_stopped_wakes_nobody_and_is_told_in_the_next_turn(
         await by.apply_action(session, first)
         await by.apply_action(session, "tree")
         await until(lambda: all(here.view.agents[each].status is Status.CANCELLED for each in both))
-        assert await components(here.gen).service.hear(here.gen.agents.main(), session) is None
+        assert await components(here.gen).tasks.service.hear(here.gen.agents.main(), session) is None
         assert (await here.gen.get(session)).turns == 2
         await here.send("and now?")
         await here.wait_until_idle()
@@ -219,12 +219,12 @@ async def test_an_agent_that_cannot_be_read_hides_no_other_from_a_second_termina
         async with terminal(tmp_path, main) as second:
             await second.open(session)
             came = """
-                INSERT INTO Journal
-                SELECT Task, Seq + ?, Epoch, '', ?, At FROM Journal WHERE Task = ? AND Seq = 5
+                INSERT INTO gen_journal
+                SELECT task, seq + ?, epoch, '', ?, at FROM gen_journal WHERE task = ? AND seq = 5
             """
             for later, body in enumerate(('{"kind":"TaskStarted"}', '{"kind":"TaskPraised"}'), 1):
                 rows(tmp_path / "gen.db", came, later, body, prompts["broken"])
-            rows(tmp_path / "gen.db", "UPDATE Sessions SET LastSeq = 7 WHERE Id = ?", prompts["broken"])
+            rows(tmp_path / "gen.db", "UPDATE gen_task SET last_seq = 7 WHERE id = ?", prompts["broken"])
             await first.gen.send(prompts["whole"], "and now?")
             await until(lambda: second.view.agents[prompts["whole"]].turns == 2)
             assert second.view.agents[prompts["broken"]].status is Status.RUNNING

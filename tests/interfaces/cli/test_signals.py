@@ -31,10 +31,8 @@ def thinking(*words: str, folder: Path) -> "subprocess.Popen[str]":
     """Start a run and wait until its agent has looked around and thinks."""
     process = start(*words, "--verbose", "--model", slow(folder), cwd=folder)
     assert process.stderr is not None
-    looked = False
     for line in process.stderr:
-        looked = looked or line.startswith("[Explore] Glob")
-        if looked and line.startswith("[Explore] thinking"):
+        if line.startswith("[Explore] Glob") and " → " in line:
             return process
     raise AssertionError("the run ended before it was interrupted")
 

@@ -71,4 +71,4 @@ def test_every_command_and_key_is_in_the_help_and_in_the_documents() -> None:
     text = PAGE.read_text("utf-8")
     assert [each.usage for each in COMMANDS if each.usage not in help_text()] == []
     assert [each.name for each in COMMANDS if f"`/{each.name}" not in text] == []
-    assert [key for key, _ in KEYS if key not in keys_text()] == []
+    assert [each.key for each in KEYS if each.key not in keys_text()] == []

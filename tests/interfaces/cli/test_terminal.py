@@ -4,12 +4,13 @@ import re
 import shutil
 import subprocess
 import sys
-import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from tests.interfaces.cli.running import GEN, SECONDS, command_in_terminal, gen, in_terminal, script, send
+from tests.waiting import wait_until
 
 HOSTILE = "found \x1b]0;owned\x07 \x1b[2J\u202e in a.py:1"
 
@@ -91,7 +92,7 @@ def test_a_pipe_gets_the_answer_and_the_terminal_the_panels(tmp_path: Path) -> N
 def test_json_on_a_terminal_is_indented_and_alone(tmp_path: Path) -> None:
     ended = in_terminal("-p", "go", "--json", "--model", two_explorers(tmp_path), cwd=tmp_path)
     assert ended.json["result"] == "Both were found."
-    assert ended.out.startswith('{\n  "result"')
+    assert ended.out.startswith('{\n  "type"')
 
 
 def test_a_replay_paints_the_same_panels(tmp_path: Path) -> None:
@@ -107,6 +108,12 @@ def test_lists_are_cut_at_the_edge_of_the_terminal(tmp_path: Path) -> None:
 
 
 @pytest.mark.needs("tmux")
+def screen(tmux: Sequence[str]) -> str:
+    """What the terminal shows."""
+    words = [*tmux, "capture-pane", "-p"]
+    return subprocess.run(words, capture_output=True, text=True, check=True, timeout=SECONDS).stdout
+
+
 def test_a_whole_run_in_tmux_leaves_a_clean_screen(tmp_path: Path) -> None:
     tmux = [shutil.which("tmux") or "tmux", "-S", str(tmp_path / "tmux.socket")]
     done = tmp_path / "done"
@@ -117,13 +124,9 @@ def test_a_whole_run_in_tmux_leaves_a_clean_screen(tmp_path: Path) -> None:
         check=True,
     )
     try:
-        until = time.monotonic() + SECONDS
-        while not done.exists() and time.monotonic() < until:
-            time.sleep(0.05)
-        time.sleep(0.2)
-        shown = subprocess.run(
-            [*tmux, "capture-pane", "-p"], capture_output=True, text=True, check=True, timeout=SECONDS
-        ).stdout
+        wait_until(done.exists, "the run has ended")
+        wait_until(lambda: "Both were found." in screen(tmux), "its answer is on the screen")
+        shown = screen(tmux)
     finally:
         subprocess.run([*tmux, "kill-server"], check=False)
     lines = [line.rstrip() for line in shown.splitlines() if line.strip()]
@@ -131,3 +134,38 @@ def test_a_whole_run_in_tmux_leaves_a_clean_screen(tmp_path: Path) -> None:
     assert sum("Launching Subagent" in line for line in lines) == 2
     assert sum("Subagent Result" in line for line in lines) == 2
     assert [line for line in lines if "thinking" in line] == []
+
+
+def test_background_work_is_announced_and_ctrl_c_leaves_whole_lines_with_the_ids(tmp_path: Path) -> None:
+    one = {"subagent_type": "Explore", "prompt": "look", "description": "look", "run_in_background": True}
+    lead = [{"text": "", "calls": [{"name": "Task", "input": one}]}, {"text": "waiting"}]
+    model = script(tmp_path, main=lead, Explore=[{"text": "late", "delay_ms": 60_000}])
+    ended = in_terminal("-p", "go", "--model", model, cwd=tmp_path, keys=b"\x03")
+    assert ended.code == 130
+    announced = re.search(r"\[Task running in background: agent-(\w{8})\] Progress: gen task show", ended.out)
+    assert announced is not None
+    assert re.search(rf"(?:\n|\x1b\[\d*[A-Za-z])Stopping {announced[1]} ", ended.out)
+
+
+def test_the_tour_waits_for_the_person_and_for_nobody_else(tmp_path: Path) -> None:
+    alone = gen("demo", cwd=tmp_path)
+    ended = in_terminal("demo", cwd=tmp_path, typed=(b"Press Enter", b"\n\n\n"))
+    assert (alone.code, ended.code) == (0, 0)
+    assert [shown.count("Press Enter") for shown in (alone.err, ended.out)] == [0, 3]
+    assert "gen task replay" in alone.out and "gen task replay" in ended.out
+
+
+@pytest.mark.parametrize(("typed", "written"), [(b"y\n", True), (b"\n", False)])
+def test_task_run_asks_whether_an_agent_may_have_the_wider_mode_of_its_file(
+    tmp_path: Path, home: Path, typed: bytes, written: bool
+) -> None:
+    (home / ".gen" / "agents").mkdir(parents=True)
+    (home / ".gen" / "agents" / "writer.md").write_text(
+        "---\nname: writer\ndescription: Writes.\npermission-mode: acceptEdits\ntools: Write\n---\nWrite.\n"
+    )
+    one = {"name": "Write", "input": {"file_path": "made", "content": "x"}}
+    model = script(tmp_path, writer=[{"calls": [one]}, {"text": "done"}])
+    words = ("task", "run", "writer", "go", "--model", model)
+    ended = in_terminal(*words, cwd=tmp_path, typed=(b"Approve? [y/N]", typed), answers=(b"n\n",))
+    assert "change the files of the workspace without asking" in " ".join(ended.out.split())
+    assert (tmp_path / "made").exists() == written

@@ -59,7 +59,7 @@ def test_what_is_said_thought_called_and_answered_is_kept_in_order() -> None:
         MessageAdded(ToolMessage((ToolResult("c1", "Read", "line 1"),))),
         MessageAdded(AssistantMessage("here")),
     )
-    read = Call("c1", "Read", "Read(a.py)", {"file_path": "a.py"}, "done", "line 1")
+    read = Call("c1", "Read", "Read(a.py)", {"file_path": "a.py"}, "done", "line 1", about="a.py")
     assert transcript.entries == (
         IncomingMessage("where?"),
         Thought("hm"),
@@ -110,7 +110,7 @@ def test_a_call_that_was_not_allowed_stays_so() -> None:
         CallDecided("c1", "Read", Decision(Action.DENY, "secret")),
         MessageAdded(ToolMessage((ToolResult("c1", "Read", "no", error=True),))),
     )
-    expected = Call("c1", "Read", "Read(a.py)", {"file_path": "a.py"}, "denied", "no", "secret")
+    expected = Call("c1", "Read", "Read(a.py)", {"file_path": "a.py"}, "denied", "no", "secret", about="a.py")
     assert transcript.entries == (expected,)
 
 

@@ -218,6 +218,14 @@ def test_without_a_person_only_a_clear_yes_trusts(project: Path) -> None:
     assert (again.code, again.out) == (0, f"{project} is trusted.\n")
 
 
+def test_a_single_file_is_named_in_the_singular(tmp_path: Path) -> None:
+    agent = tmp_path / ".gen" / "agents" / "helper.md"
+    agent.parent.mkdir(parents=True)
+    agent.write_text("---\nname: helper\ndescription: helps\n---\nHelp.\n")
+    said = gen("trust", "--yes", cwd=tmp_path)
+    assert said.code == 0 and "Trusted, with 1 file as it is now." in said.out
+
+
 @pytest.mark.parametrize(
     ("typed", "code", "found"),
     [(b"y\n", 0, ["trusted"]), (b"n\n", 1, []), (b"\n", 1, []), (b"\x03", 130, [])],
@@ -362,7 +370,7 @@ def test_a_trusted_agent_of_a_wider_mode_stays_below_its_sender(project: Path) -
     words = ("task", "run", "deployer", "go", "--model", model, "--permission-mode", "default", "--json")
     task = gen(*words, cwd=project).json
     assert task["evidence"]["filesRead"] == []
-    assert any("nobody granted more" in warning for warning in task["evidence"]["warnings"])
+    assert any("no wider mode was approved" in warning for warning in task["evidence"]["warnings"])
 
 
 def test_the_doctor_tells_how_the_folder_stands(project: Path) -> None:

@@ -15,10 +15,13 @@ from gencode.core.events import (
     TaskStalled,
     TaskStarted,
     TextArrived,
+    ThinkingArrived,
 )
-from gencode.core.messages import AssistantMessage, ToolCall, ToolMessage, Usage, UserMessage
-from gencode.core.status import EndReason, Status
-from gencode.core.task import replay
+from gencode.core.messages import AssistantMessage, ToolCall, ToolMessage, ToolResult, Usage, UserMessage
+from gencode.core.status import EndReason, Status, WaitFor
+from gencode.core.structs import replace
+from gencode.core.subsession_events import Lineage
+from gencode.core.task import Evidence, replay
 from gencode.interfaces.render.agent_view import AgentView, RunSummary, View, fold, seen
 
 GLOB = ToolCall("1", "Glob", {"pattern": "*.py"})
@@ -91,6 +94,7 @@ def test_a_whole_life_is_folded_into_one_agent() -> None:
         result="found",
         ends=(RunSummary(at(5), Status.COMPLETED, "found"),),
         worked=4.0,
+        saw=Evidence(tool_calls=2),
     )
     assert view == View({"b": expected})
 
@@ -103,8 +107,10 @@ def test_the_last_step_is_told_in_a_few_words() -> None:
         (CallFinished("1", "Glob", "3 files"), "Glob(*.py)"),
         (CallFinished("2", "Grep", "bad pattern", error=True), "Grep failed: bad pattern"),
         (ProgressMade("half of it"), "half of it"),
-        (MessageAdded(ToolMessage(())), "thinking"),
-        (TextArrived("I "), "answering"),
+        (MessageAdded(ToolMessage((ToolResult("2", "Grep", "a\nb"),))), "Glob(*.py) → 2 lines"),
+        (ThinkingArrived("so "), "Glob(*.py) → 2 lines"),
+        (ProgressMade("waits for the limit", waits_for=WaitFor.MODEL), "waits for the limit"),
+        (TextArrived("I "), "Glob(*.py) → 2 lines"),
         (TaskEnded(Status.FAILED, error="no", reason=EndReason.FAILED), ""),
     ]
     view = View()
@@ -130,12 +136,21 @@ def test_what_a_task_launched_is_listed_in_the_order_of_launch() -> None:
         ("a", TaskCreated(parent="d")),
     )
     assert view.launched("main") == ["d", "c", "a"]
-    assert [view.parent(task) for task in ("a", "main", "unknown")] == ["d", None, None]
+    assert [view.lineage(task) for task in ("a", "main", "unknown")] == [
+        Lineage("d"),
+        Lineage(conversation=True),
+        Lineage(),
+    ]
 
 
 def test_an_event_that_changes_nothing_gives_the_same_view() -> None:
-    view = heard(("b", TextArrived("one")))
-    assert fold(view, Event("b", None, at(1), TextArrived("two"))) is view
+    view = heard(("b", ThinkingArrived("one")))
+    assert fold(view, Event("b", None, at(1), ThinkingArrived("two"))) is view
+
+
+def test_what_a_subagent_writes_is_known_by_its_last_line() -> None:
+    view = heard(("b", TextArrived("First.\nSec")), ("b", TextArrived("ond")))
+    assert view.agents["b"].doing == "Second"
 
 
 def test_usage_budget_queue_and_silence_are_known() -> None:
@@ -198,4 +213,4 @@ def test_a_task_that_was_only_read_looks_like_one_that_was_heard() -> None:
         view = fold(view, event)
     task = replay(events)
     assert task is not None
-    assert seen(task) == view.agents["b"]
+    assert seen(task) == replace(view.agents["b"], context=0)  # which only who heard the reply knows

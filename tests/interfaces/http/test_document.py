@@ -153,6 +153,13 @@ async def _chat(checked: Checked) -> None:
     assert (await checked.ask("say_in_conversation", chat, json={"text": "hello"})).status == 202
     assert (await checked.ask("get_conversation", chat)).json["address"] == "web:a room"
     assert (await checked.ask("list_conversations")).status == 200
+    assert (await checked.ask("choose_session", json={"mode": "default"})).json["mode"] == "default"
+    session = (await checked.ask("get_conversation", chat)).json["session"]["agentId"]
+    assert (await checked.ask("get_output", {"id": session}, params={"block": "true"})).status == 200
+    (point, *_) = (await checked.ask("list_prompts", {"id": session})).json["points"]
+    to = {"to": point["to"]}
+    assert (await checked.ask("preview_rewind", {"id": session}, params=to)).json["files"] == []
+    assert (await checked.ask("rewind_task", {"id": session}, json=to)).json["conversation"]
 
 
 async def _refused(checked: Checked) -> None:

@@ -247,6 +247,20 @@ def head(site: Served, line: str, *more: str) -> bytes:
     return "\r\n".join((*lines, "", "")).encode()
 
 
+async def test_clients_without_a_request_give_way_to_new_ones(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(listener, "MOST_IDLE", 3)
+    async with served(tmp_path) as site:
+        idle = [await asyncio.open_connection("127.0.0.1", site.serving.port) for _ in range(4)]
+        assert b" 200 " in (
+            await raw(site.serving.port, head(site, "GET /api/health HTTP/1.1", "Connection: close"))
+        )
+        assert await idle[0][0].read() == b""
+        for _, writer in idle:
+            writer.close()
+
+
 async def test_a_slow_body_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(endpoints, "BODY_SECONDS", 0.2)
     async with served(tmp_path) as site:

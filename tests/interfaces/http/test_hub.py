@@ -1,14 +1,13 @@
 """What is offered to one client: in order, at once where it can be, and nothing after a gap."""
 
 import asyncio
-import os
 import socket
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import cast
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from uvicorn.protocols.http.flow_control import FlowControl
 
@@ -54,7 +53,6 @@ async def line() -> AsyncGenerator[Line, None]:
 
 
 @given(st.lists(st.tuples(st.booleans(), st.booleans(), st.integers(0, 3)), max_size=20))
-@settings(max_examples=int(os.environ.get("GEN_EXAMPLES", "30")), deadline=None)
 def test_a_client_hears_everything_in_order_however_it_falters(steps: list[tuple[bool, bool, int]]) -> None:
     async def play() -> bytes:
         async with line() as opened:

@@ -12,8 +12,9 @@ from gencode.interfaces.http.question_endpoints import GONE
 from gencode.testing import call, says
 from tests.interfaces.cli.running import gen, script
 from tests.interfaces.http.serving import Process, gen_serve
-from tests.stories.test_detached_story import WITH_BASH, begun, worker_of
-from tests.stories.test_hanging_story import NEEDS_PROC, is_gone
+from tests.stories.detached_agent import WITH_BASH, begun, worker_of
+from tests.stories.process_end import NEEDS_PROC, is_gone
+from tests.suspending import suspend
 from tests.waiting import until
 
 ASKS = (says("", call("Bash", command="touch x")), says("done"))
@@ -55,7 +56,7 @@ async def test_a_question_of_a_detached_agent_ends_with_it(
             os.kill(process, signal.SIGKILL)
             await until(lambda: is_gone(process), "its process has ended")
         if how.startswith("suspended"):
-            os.kill(process, signal.SIGSTOP)
+            suspend(process)
         if how.endswith("stopped"):
             await stopped(tmp_path, task)
         told = await answered(server, number)
@@ -73,7 +74,7 @@ async def test_a_server_that_hung_asks_no_more_for_a_task_that_was_stopped_meanw
         begun = await server.client.post("/api/tasks", {"agent": WITH_BASH, "prompt": "do it"})
         task = begun.json["agentId"]
         number, process = await asked(server, task), worker_of(home, task)
-        os.kill(process, signal.SIGSTOP)
+        suspend(process)
         try:
             await stopped(tmp_path, task)
         finally:

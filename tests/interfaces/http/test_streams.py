@@ -177,7 +177,7 @@ async def test_a_reader_whose_last_fact_was_deleted_is_told_to_begin_anew(tmp_pa
         last = (await journal(site.client, gone))[-1]
         async with site.client.stream("/api/stream") as stream:
             await take(stream, lambda frame: frame.type == "StreamOpened")
-            await components(site.gen).records.delete(await site.gen.find(gone))
+            await components(site.gen).tasks.records.delete(await site.gen.find(gone))
             task = await start(site.client, "new")
             assert ids(await take(stream, ended(task))) == await journal(site.client, task)
         async with site.client.stream("/api/stream", last) as stream:
@@ -264,7 +264,7 @@ async def test_a_fact_that_cannot_be_read_holds_nobody_up(tmp_path: Path) -> Non
         broken = await start(site.client)
         await site.client.ended(broken)
     with closing(sqlite3.connect(database())) as file, file:
-        file.execute("UPDATE Journal SET Body = '{' WHERE rowid = (SELECT max(rowid) FROM Journal)")
+        file.execute("UPDATE gen_journal SET body = '{' WHERE rowid = (SELECT max(rowid) FROM gen_journal)")
     async with served(tmp_path, Explore=LOOK) as site, site.client.stream("/api/stream", "0") as stream:
         task = await start(site.client)
         found = ids(await take(stream, ended(task)))

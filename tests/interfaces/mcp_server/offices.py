@@ -59,7 +59,7 @@ def program(folder: Path, *words: str, env: Mapping[str, str] | None = None) -> 
         command=sys.executable,
         args=["-m", "gencode", "mcp", *words],
         cwd=folder,
-        env={**os.environ, **(env or {})},
+        env={"PYTHONWARNINGS": "error", **os.environ, **(env or {})},
     )
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import itertools
+import os
 import signal
 import sys
 from collections.abc import AsyncGenerator
@@ -18,8 +19,8 @@ from gencode.testing import call, says
 from mcp import Client
 from tests.interfaces.cli.running import script
 from tests.interfaces.mcp_server.offices import ERAS, report, text
-from tests.interfaces.mcp_server.test_asking import YES, Person
-from tests.interfaces.mcp_server.test_bounds import rooted
+from tests.interfaces.mcp_server.person import YES, Person
+from tests.interfaces.mcp_server.roots import rooted
 
 SECONDS = 60
 NO_ID = "The id of a request must be a string or an integer."
@@ -35,6 +36,7 @@ async def served(folder: Path) -> AsyncGenerator[tuple[str, dict[str, str]], Non
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "gencode", "mcp", "--http", "--model", model),
         cwd=folder,
+        env={"PYTHONWARNINGS": "error", **os.environ},
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
     )

@@ -1,7 +1,7 @@
 """What agents ask reaches the person at the client, in both eras, and an ask that nobody hears is a no."""
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,22 +16,7 @@ from gencode.core.status import stop_cause
 from gencode.interfaces.mcp_server.elicitation import LONGEST, answer_from, can_elicit, elicitation
 from gencode.testing import call, says
 from tests.interfaces.mcp_server.offices import ERAS, MODERN, WRITES, office, report, task_of
-
-YES, NO = "approve once", "decline"
-
-
-class Person:
-    """Somebody at a client, who fills every form like this and keeps what was shown."""
-
-    def __init__(self, fill: Mapping[str, Any] | None, action: str = "accept") -> None:
-        self._fill = fill
-        self._action = action
-        self.shown: list[types.ElicitRequestParams] = []
-
-    async def __call__(self, _: object, params: types.ElicitRequestParams) -> types.ElicitResult:
-        self.shown.append(params)
-        content = dict(self._fill) if self._fill is not None else None
-        return types.ElicitResult.model_validate({"action": self._action, "content": content})
+from tests.interfaces.mcp_server.person import NO, YES, Person
 
 
 @pytest.mark.parametrize("era", ERAS)
@@ -40,6 +25,7 @@ class Person:
     [
         (Person({"answer": YES}), True),
         (Person({"answer": NO}), False),
+        (Person({"answer": NO, "instead": "Read it first."}), False),
         (Person({"answer": "nonsense"}), False),
         (Person({}), False),
         (Person(None, "decline"), False),

@@ -1,7 +1,6 @@
 """How far a client reaches: its roots, the trust of the folder, and the tasks of others."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import mcp_types as types
@@ -14,6 +13,7 @@ from gencode.interfaces.mcp_server import server
 from gencode.providers.scripted import ScriptedProvider
 from gencode.testing import call, says
 from tests.interfaces.mcp_server.offices import ERAS, names, office, report, task_of, text
+from tests.interfaces.mcp_server.roots import rooted
 
 READS = {
     "*": [says("", call("Read", file_path="../secret.txt"), call("Read", file_path="own.txt")), says(".")]
@@ -28,13 +28,6 @@ def base(tmp_path: Path) -> Path:
     (folder / "secret.txt").write_text("the treasure")
     (folder / "inner" / "own.txt").write_text("mine")
     return folder
-
-
-def rooted(*folders: Path) -> Callable[[object], Awaitable[types.ListRootsResult]]:
-    async def tell(_: object) -> types.ListRootsResult:
-        return types.ListRootsResult(roots=[types.Root(uri=FileUrl(each.as_uri())) for each in folders])
-
-    return tell
 
 
 @pytest.mark.parametrize("era", ERAS)
@@ -134,7 +127,7 @@ async def test_conversations_and_what_they_sent_are_nobody_elses_business(base: 
         for task in (asked.agent_id, *children):
             found = await client.call_tool("TaskOutput", {"task_id": task})
             assert text(found).startswith(f"There is no task '{task}'")
-        assert text(await client.call_tool("task_list", {})) == "You have started no agents."
+        assert text(await client.call_tool("task_list", {})) == "There are no tasks."
         assert (await client.list_resources()).resources == []
 
 

@@ -24,6 +24,7 @@ from gencode.testing import call, reported, says
 from mcp import Client
 from tests.interfaces.cli.running import script
 from tests.interfaces.mcp_server.offices import program, report, task_of, text
+from tests.waiting import until
 
 SECONDS = 60
 PRINTS = "import os, sys; print('stray'); os.system('echo stray'); os.write(1, b'stray')"
@@ -47,7 +48,11 @@ class Raw:
     async def start(cls, folder: Path, *words: str) -> "Raw":
         streams = dict.fromkeys(("stdin", "stdout", "stderr"), asyncio.subprocess.PIPE)
         command = [sys.executable, "-m", "gencode", "mcp", *words]
-        return cls(await asyncio.create_subprocess_exec(*command, cwd=folder, limit=10_000_000, **streams))
+        env = {"PYTHONWARNINGS": "error", **os.environ}
+        process = await asyncio.create_subprocess_exec(
+            *command, cwd=folder, env=env, limit=10_000_000, **streams
+        )
+        return cls(process)
 
     def say(self, number: int | None, method: str, params: dict[str, Any]) -> None:
         asked = {"jsonrpc": "2.0", "method": method, "params": params}
@@ -136,14 +141,22 @@ async def test_garbage_and_a_hundred_calls_at_once_and_nothing_but_the_protocol_
         assert (left.status, left.error) == (Status.CANCELLED, str(CLIENT_GONE))
 
 
+async def delegates(raw: Raw, folder: Path) -> None:
+    """Have it start an agent that takes long, and wait until it runs."""
+    raw.say(1, "tools/call", {"name": "Task", "arguments": {"subagent_type": "Plan", "prompt": "x"}})
+    async with GenCode.open(folder, model="offline") as gen:
+
+        async def runs() -> bool:
+            return [each.status for each in await gen.tasks()] == [Status.RUNNING]
+
+        await until(runs, "the agent runs")
+
+
 async def test_it_ends_in_order_when_it_is_told_to(tmp_path: Path) -> None:
     model = script(tmp_path, others=[says("…", delay_ms=60_000)])
     raw = await Raw.start(tmp_path, "--model", model)
     await raw.hello()
-    raw.say(1, "tools/call", {"name": "Task", "arguments": {"subagent_type": "Plan", "prompt": "x"}})
-    raw.say(2, "tools/call", {"name": "task_list", "arguments": {}})
-    while (await raw.read())["id"] != 2:
-        pass
+    await delegates(raw, tmp_path)
     raw.process.send_signal(signal.SIGTERM)
     code, said = await raw.ended()
     assert code == 128 + signal.SIGTERM
@@ -156,10 +169,7 @@ async def test_nothing_is_written_to_a_client_that_has_closed_its_end(tmp_path: 
     model = script(tmp_path, others=[says("…", delay_ms=60_000)])
     raw = await Raw.start(tmp_path, "--model", model)
     await raw.hello()
-    raw.say(1, "tools/call", {"name": "Task", "arguments": {"subagent_type": "Plan", "prompt": "x"}})
-    raw.say(2, "tools/call", {"name": "task_list", "arguments": {}})
-    while (await raw.read())["id"] != 2:
-        pass
+    await delegates(raw, tmp_path)
     before = len(raw.lines)
     code, said = await raw.leave()
     assert (code, raw.lines[before:]) == (0, [])

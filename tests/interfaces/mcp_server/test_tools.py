@@ -13,7 +13,7 @@ from gencode.interfaces.mcp_server import progress, tool_handlers
 from gencode.testing import call, says
 from tests.interfaces.mcp_server.offices import ERAS, WRITES, names, office, report, task_of, text
 from tests.sandbox.processes.living import eventually
-from tests.tasks.test_queue_story import write_agent
+from tests.tasks.agent_file import write_agent
 
 FOUND = {"*": [says("Found it in db.py.")]}
 FREE = {"permission_mode": "dontAsk", "sandbox": "off"}
@@ -252,7 +252,7 @@ async def test_a_client_gives_an_agent_no_more_turns_than_its_file(tmp_path: Pat
         most = gen.agents.find("Explore").max_turns
         task = await gen.get(ended)
     assert most is not None
-    assert (task.status, task.turns) == (Status.LIMIT_REACHED, most + 1)
+    assert (task.status, task.turns) == (Status.LIMIT_REACHED, most)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from gencode.core.status import Status
 from gencode.providers.scripted import ScriptedProvider
 from gencode.testing import call, says
 from tests.interfaces.mcp_server.offices import ERAS, office, task_of, text
-from tests.tasks.test_queue_story import write_agent
+from tests.tasks.agent_file import write_agent
 from tests.waiting import until
 
 REPORT = "\n\nIts last message:\nso far"
@@ -28,7 +28,7 @@ AT_WORK = [says("", call("Bash", command="sleep 300")), says("so far")]
         (
             "keep",
             "cancelled",
-            "was stopped after 2 turns and is now cancelled.\n\nIts last message:\n> so far",
+            "was stopped after 1 turn and is now cancelled.\n\nIts last message:\n> so far",
         ),
         ("stop", "cancelled", "was stopped after 1 turn and is now cancelled."),
         ("tree", "cancelled", "was stopped after 1 turn and is now cancelled."),

@@ -3,9 +3,8 @@
 import re
 from pathlib import Path
 
-import gencode.interfaces.http
+from tests.interfaces.page.static_files import STATIC
 
-STATIC = Path(gencode.interfaces.http.__file__).parent / "static"
 ACTS = re.compile(
     r"innerHTML|outerHTML|insertAdjacentHTML|createContextualFragment|DOMParser|document\.write|\beval\b"
     r"|new Function|setHTML|srcdoc=|javascript:|\bstyle=|\son[a-z]+="

@@ -112,15 +112,15 @@ async def test_a_call_wears_the_state_of_its_own_agent_and_no_other(browser: Bro
         served(tmp_path, main=main, Explore=[says("found it", delay_ms=60_000)]) as site,
         visit(browser, site.client) as (tab,),
     ):
-        badges = tab.page.locator(".call .came .tasklink")
+        badges = tab.page.locator(".callrow > .tasklink")
         await tab.says("go")
-        await tab.sees(".call .came .tasklink[data-status=running]")
+        await tab.sees(".callrow > .tasklink[data-status=running]")
         sent = (await badges.first.get_attribute("href") or "").rpartition("/")[2]
         await site.client.post(f"/api/tasks/{sent}/stop")
-        await tab.sees(".call .came .tasklink[data-status=cancelled]")
+        await tab.sees(".callrow > .tasklink[data-status=cancelled]")
         await tab.sees(".said.assistant", "It came.")
         await tab.says("once more")
-        await tab.sees(".call .came .tasklink[data-status=running]")
+        await tab.sees(".callrow > .tasklink[data-status=running]")
         states = await badges.evaluate_all("found => found.map(each => each.dataset.status)")
         assert states == ["cancelled", "running"]
         said = await tab.page.locator(".facts .assistant .prose").all_inner_texts()
@@ -141,6 +141,7 @@ async def test_a_steer_waits_in_sight_and_the_keyboard_goes_from_question_to_que
         await tab.sees(".unheard .who", "waiting to be read")
         await tab.page.set_viewport_size({"width": 390, "height": 640})
         await tab.page.evaluate(f"async () => {TELLS}('This is told.', false, {{seconds: 60}})")
+        await tab.page.locator(".question button.primary").scroll_into_view_if_needed()
         parts = (".top", ".toast", ".taskhead", ".question button.primary", ".composer", "nav")
         spans = [place for part in parts for place in await tab.span(part)]
         assert spans == sorted(spans)

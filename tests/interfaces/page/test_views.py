@@ -53,6 +53,17 @@ async def test_nothing_that_an_agent_makes_acts(browser: Browser, tmp_path: Path
         assert [link for link in links if not link.startswith("#/")] == []
 
 
+async def test_code_that_the_search_found_is_shown_as_it_is(browser: Browser, tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text("def f(**one, **two): pass\n")
+    async with served(tmp_path) as site, visit(browser, site.client) as (tab,):
+        await site.client.ask("PUT", "/api/session", json={"model": "offline"})
+        wish = {"agent": "Explore", "prompt": "read a.py"}
+        task = (await site.client.post("/api/tasks", wish)).json["agentId"]
+        await tab.go(f"/task/{task}")
+        await tab.sees(".said.assistant pre.verbatim")
+        assert "def f(**one, **two): pass" in await tab.text(".said.assistant pre.verbatim")
+
+
 async def many(site: Served, number: int) -> None:
     """So many tasks that have ended."""
     ends = (TaskStarted(model="scripted"), TaskEnded(Status.COMPLETED, "found it", reason=EndReason.FINISHED))

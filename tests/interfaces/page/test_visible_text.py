@@ -8,8 +8,8 @@ from pathlib import Path
 from random import Random
 
 import gencode.core.text as terminal
-from tests.interfaces.cli.test_visible import HOSTILE, JOINED, STRAY
-from tests.interfaces.page.test_files import STATIC
+from tests.interfaces.cli.hostile_text import HOSTILE, JOINED, STRAY
+from tests.interfaces.page.static_files import STATIC
 
 SHOW = f"""
 import {{ exact, visible }} from {json.dumps((STATIC / "js" / "dom.js").as_uri())};

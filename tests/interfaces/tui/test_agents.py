@@ -36,7 +36,7 @@ async def test_the_tree_shows_every_agent_and_enter_opens_its_live_transcript(tm
         await setup.assert_sees(f"└─● Explore {task} alpha running")
         await setup.press("down", "enter")
         await setup.assert_sees(f"main › Explore · {task}")
-        await setup.assert_sees("● Glob(*.py)  → a.py")
+        await setup.assert_sees("● Glob *.py · a.py")
         assert "Enter sends Explore a message" in setup.screen
         await setup.press("escape", "escape")
         await setup.assert_sees("› go")
@@ -73,20 +73,20 @@ async def test_an_agent_that_has_ended_is_woken_by_typing(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(
-    ("key", "will", "did", "status"),
+    ("action", "will", "did", "status"),
     [
-        ("x", "This will stop 1 agent", "Stopped", Status.CANCELLED),
-        ("X", "This will stop 1 agent", "Stopped", Status.CANCELLED),
-        ("i", "This will interrupt 1 agent", "Interrupted", Status.RUNNING),
+        ("stop:", "This will stop 1 agent", "Stopped", Status.CANCELLED),
+        ("stop tree", "This will stop 1 agent", "Stopped", Status.CANCELLED),
+        ("interrupt", "This will interrupt 1 agent", "Interrupted", Status.RUNNING),
     ],
 )
 async def test_verbs_say_what_they_hit_before_and_after(
-    tmp_path: Path, key: str, will: str, did: str, status: Status
+    tmp_path: Path, action: str, will: str, did: str, status: Status
 ) -> None:
     script = turns(main=[says("", send("alpha")), says("ok")], explore=SLOW)
     async with seated(tmp_path, script=script) as setup:
         task = await one_slow(setup)
-        await setup.press("ctrl+t", "down", key)
+        await setup.press("ctrl+t", "down", "right", *action, "enter")
         await setup.assert_sees(f"{will}: {task} (Explore)")
         await setup.press("y")
         await setup.assert_sees(f"{did}: {task} (Explore).")
@@ -175,30 +175,16 @@ async def test_agents_are_browsed_and_the_folder_is_trusted_after_it_was_shown(t
     assert standing(tmp_path, Path.home() / ".gen").state == "trusted"
 
 
-async def test_a_command_typed_in_the_tree_goes_to_the_text_and_hits_nobody(tmp_path: Path) -> None:
+async def test_the_tree_asks_before_it_moves_an_agent_to_the_background(tmp_path: Path) -> None:
     async with seated(
         tmp_path, script=turns(main=[says("", send("alpha")), says("ok")], explore=SLOW)
     ) as setup:
         task = await one_slow(setup)
-        await setup.press("ctrl+t", "down")
-        await setup.assert_sees("[tree] Keys act on the selected agent")
-        await setup.burst(*"/b")
-        await setup.press(*"udget")
-        await setup.until(lambda: setup.app.main.composer.text == "/budget", "the whole word")
-        assert not setup.chat.view.agents[task].background
-        assert setup.app.screen is setup.app.main
-
-
-async def test_b_in_the_tree_asks_before_it_sends_an_agent_to_the_background(tmp_path: Path) -> None:
-    async with seated(
-        tmp_path, script=turns(main=[says("", send("alpha")), says("ok")], explore=SLOW)
-    ) as setup:
-        task = await one_slow(setup)
-        await setup.press("ctrl+t", "down", "b")
+        await setup.press("ctrl+t", "down", "right", *"background:", "enter")
         await setup.assert_sees("will continue in the background")
         await setup.press("n")
         assert not setup.chat.view.agents[task].background
-        await setup.press("b")
+        await setup.press("right", *"background:", "enter")
         await setup.assert_sees("will continue in the background")
         await setup.press("y")
         await setup.until(lambda: setup.chat.view.agents[task].background, "the background")
@@ -210,7 +196,7 @@ async def test_what_is_typed_in_the_transcript_goes_to_the_text(tmp_path: Path) 
         await setup.type("go")
         await setup.rests()
         await setup.press("tab")
-        await setup.assert_sees("[transcript] Up and Down")
+        await setup.assert_sees("Transcript · Up and Down")
         for _ in range(30):
             await setup.press("up")
         assert "paragraph 59" not in setup.screen
@@ -250,7 +236,7 @@ async def test_the_pages_of_the_tree_are_turned_in_the_tree(tmp_path: Path) -> N
 async def test_control_c_puts_the_tree_away_and_leaves_what_is_typed(tmp_path: Path) -> None:
     async with seated(tmp_path, script=turns(main=[says("ok")])) as setup:
         await setup.type("a draft", "ctrl+t")
-        await setup.assert_sees("Enter open")
+        await setup.assert_sees("Enter opens")
         await setup.press("ctrl+c")
         await setup.until(lambda: not setup.app.main.agent_tree.display, "the end of the tree")
         assert setup.app.main.composer.text == "a draft"

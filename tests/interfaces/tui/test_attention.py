@@ -14,6 +14,7 @@ from gencode.core.messages import ToolCall
 from gencode.core.questions import NOBODY, Answer, AnswerTimeout, Inquiry, Option, Question, QuestionOrigin
 from gencode.core.rules import Action, Decision
 from gencode.interfaces.tui import keyboard, question_dialogs
+from gencode.interfaces.tui.dialogs import PageScreen
 from gencode.interfaces.tui.question_dialogs import ApprovalScreen, InquiryScreen
 from gencode.testing import says
 from tests.interfaces.tui.driving import Seat, seated, turns
@@ -98,6 +99,61 @@ async def test_an_answer_that_comes_too_soon_is_no_text(tmp_path: Path) -> None:
         assert not asked.done()
         assert setup.app.main.composer.text == ""
         await pressed(setup, "y", after=2)
+        assert (await asked).allow
+
+
+async def test_a_sentence_that_begins_while_a_question_appears_is_kept_whole(tmp_path: Path) -> None:
+    async with seated(tmp_path, script=turns(main=[says("ok")])) as setup:
+        asked = asks(setup, wants("touch a"))
+        await shows(setup, "touch a")
+        await setup.press(*"yes")
+        await setup.until(lambda: setup.app.main.composer.text == "yes", "the sentence")
+        assert not asked.done()
+        await pressed(setup, "n", after=2)
+        assert not (await asked).allow
+
+
+@pytest.mark.parametrize("text", ["stop please", "you must not", "!no", "ssh is not needed", "hey"])
+async def test_words_with_the_letters_of_answers_decide_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
+    monkeypatch.setattr(question_dialogs, "LETTER_SECONDS", QUIET)
+    async with seated(tmp_path, script=turns(main=[says("ok")])) as setup:
+        asked = asks(setup, wants("touch a"))
+        await shows(setup, "touch a")
+        await pressed(setup, *text, "enter", after=2)
+        await setup.until(lambda: setup.app.main.composer.text == text, "the words")
+        await pressed(setup, "enter", after=4)
+        assert not asked.done()
+        await pressed(setup, "escape", after=6)
+        assert not (await asked).allow
+
+
+async def test_the_letter_of_an_answer_marks_it_and_enter_gives_it_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(question_dialogs, "LETTER_SECONDS", QUIET)
+    async with seated(tmp_path, script=turns(main=[says("ok")])) as setup:
+        asked = asks(setup, wants("touch a"))
+        await shows(setup, "touch a")
+        await pressed(setup, "s", "s", after=2)
+        assert not asked.done()
+        await pressed(setup, "enter", after=2)
+        assert await asked == Answer(True, "session")
+        assert setup.app.main.composer.text == ""
+
+
+async def test_escape_that_follows_a_key_of_the_app_declines_nothing(tmp_path: Path) -> None:
+    async with seated(tmp_path, script=turns(main=[says("ok")])) as setup:
+        asked = asks(setup, wants("touch a"))
+        await shows(setup, "touch a")
+        await pressed(setup, "up", after=2)
+        await pressed(setup, "ctrl+t", "escape", after=2)
+        await setup.app.push_screen(PageScreen("a page", "that lies on the question"))
+        await pressed(setup, "escape", "escape", after=4)
+        await setup.until(lambda: isinstance(setup.app.screen, ApprovalScreen), "the question")
+        assert not asked.done()
+        await pressed(setup, "y", after=8)
         assert (await asked).allow
 
 

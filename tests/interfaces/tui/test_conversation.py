@@ -38,27 +38,20 @@ async def test_agents_stand_side_by_side_and_their_results_come_back(tmp_path: P
     }
     async with seated(tmp_path, script=script) as setup:
         await setup.type("go")
-        await setup.assert_sees("[Launching 2 Explore agents in parallel…]")
-        await setup.assert_sees("Agent 1: alpha")
+        await setup.assert_sees("● 2 Explore agents in parallel")
+        await setup.assert_sees("● Explore  alpha")
         await setup.rests()
         await setup.assert_sees("Both were found.")
-        line = next(line for line in setup.screen.splitlines() if "Agent 1: alpha" in line)
-        assert "Agent 2: beta" in line
-        assert setup.screen.count("✓ Explore · completed") == 2
+        assert "✓ Explore  alpha" in setup.screen and "✓ Explore  beta" in setup.screen
+        assert setup.screen.count("└ found it") == 2
 
 
-async def test_one_agent_has_a_launch_panel_and_a_result_panel(tmp_path: Path) -> None:
+async def test_one_agent_is_a_row_with_its_result(tmp_path: Path) -> None:
     script = {"main": [says("", send("alpha")), says("ok")], "Explore": [says("in a.py:1")]}
     async with seated(tmp_path, script=script) as setup:
         await setup.type("go")
         await setup.rests()
-        for part in (
-            "Launching Subagent",
-            "Type:  Explore",
-            "Task:  alpha",
-            "Subagent Result · Explore: alpha",
-        ):
-            assert part in setup.screen
+        assert "✓ Explore  alpha · 1 turn" in setup.screen and "└ in a.py:1" in setup.screen
 
 
 async def test_results_that_a_spent_budget_leaves_unanswered_are_shown_in_full(tmp_path: Path) -> None:
@@ -72,7 +65,7 @@ async def test_results_that_a_spent_budget_leaves_unanswered_are_shown_in_full(t
         await setup.rests()
         await setup.assert_sees(NOT_SUMMED_UP)
         assert "Limit reached: The budget of 50,000 tokens of the session is spent." in setup.screen
-        assert (setup.screen.count("line 7"), "Subagent Result · Explore: beta" in setup.screen) == (2, True)
+        assert (setup.screen.count("line 7"), setup.screen.count("✓ Explore  beta")) == (2, 2)
 
 
 async def test_calls_are_one_line_and_open(tmp_path: Path) -> None:
@@ -82,7 +75,7 @@ async def test_calls_are_one_line_and_open(tmp_path: Path) -> None:
     ) as setup:
         await setup.type("read")
         await setup.rests()
-        assert "● Read(a.py)  → 3 lines" in setup.screen and "second" not in setup.screen
+        assert "● Read a.py · 3 lines" in setup.screen and "second" not in setup.screen
         await setup.press("tab", "enter")
         await setup.assert_sees("second")
         await setup.press("enter")
@@ -100,7 +93,8 @@ async def test_a_change_is_shown_as_a_diff(tmp_path: Path) -> None:
     ) as setup:
         await setup.type("write")
         await setup.rests()
-        assert "+one" in setup.screen and "+two" in setup.screen
+        assert "● Write new.txt +2" in setup.screen
+        assert "1 + one" in setup.screen and "2 + two" in setup.screen
     assert (tmp_path / "new.txt").read_text() == "one\ntwo\n"
 
 
@@ -118,6 +112,21 @@ async def test_what_is_typed_while_the_agent_works_is_heard_before_its_next_repl
         assert setup.chat.queued == {}
         assert "leave the tests out" in str(events)
         assert "(queued)" not in setup.screen
+
+
+async def test_a_queued_message_is_read_before_one_that_was_sent_after_escape(tmp_path: Path) -> None:
+    script = turns(main=[says("", Gate(tmp_path).call), says("both read")])
+    async with seated(tmp_path, script=script) as setup:
+        await setup.type("go")
+        await setup.until(lambda: setup.chat.working)
+        await setup.type("leave the tests out")
+        await setup.assert_sees("(queued)")
+        await setup.press("escape")
+        await setup.assert_sees("The turn has ended.")
+        await setup.type("begin with a.py")
+        await setup.assert_sees("both read")
+        shown = setup.screen
+        assert shown.index("› leave the tests out") < shown.index("› begin with a.py")
 
 
 async def test_escape_interrupts_the_turn_and_leaves_the_background_alone(tmp_path: Path) -> None:
@@ -179,7 +188,7 @@ async def test_the_mode_is_switched_for_everybody(tmp_path: Path) -> None:
             seen.append(str(setup.chat.gen.policy.mode))
         assert seen == ["acceptEdits", "plan", "default"]
         await setup.type("/mode dontAsk")
-        await setup.assert_sees("[dontAsk]")
+        await setup.assert_sees("dontAsk mode")
 
 
 async def test_a_budget_of_an_earlier_process_is_shown_and_kept(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from gencode.interfaces.tui.question_dialogs import InquiryScreen
 from gencode.testing import says
 from tests.interfaces.cli.running import SECONDS, gen, script
 from tests.interfaces.tui.driving import Seat, seated, turns
-from tests.interfaces.tui.test_real_terminal import on_a_pty, read
+from tests.interfaces.tui.pseudo_terminal import on_a_pty, read
 from tests.waiting import until
 
 NOT_TEXT = {"left", "right", "home", "end", "backspace", "ctrl+j"}
@@ -96,7 +96,7 @@ async def test_any_burst_gives_what_its_keys_give_one_by_one(tmp_path: Path) -> 
     async with seated(tmp_path, script=turns(main=[says("ok")])) as setup:
         loop = asyncio.get_running_loop()
 
-        @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+        @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
         @given(EDITS)
         def holds(keys: list[str]) -> None:
             asyncio.run_coroutine_threadsafe(burst(keys), loop).result(SECONDS)

@@ -8,7 +8,7 @@ import threading
 from pathlib import Path
 from tty import setraw
 
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from textual.drivers._writer_thread import MAX_QUEUED_WRITES, WriterThread
 
@@ -20,10 +20,9 @@ from gencode.interfaces.tui.terminal_driver import (
     TerminalWriter,
 )
 from tests.interfaces.cli.running import script
-from tests.interfaces.tui.test_real_terminal import on_a_pty, read
+from tests.interfaces.tui.pseudo_terminal import on_a_pty, read
 from tests.waiting import PATIENCE
 
-EXAMPLES = int(os.environ.get("GEN_EXAMPLES", "150"))
 CHARACTERS = st.text(st.sampled_from("a\x1b[201~\r\n\t\x03\x7f\x9b"), max_size=30)
 
 
@@ -40,7 +39,6 @@ def heard(terminal: int, last: bytes) -> bytes:
     return shown
 
 
-@settings(max_examples=EXAMPLES)
 @given(CHARACTERS, st.lists(st.integers(0, 99), max_size=6))
 def test_nothing_in_a_paste_acts_however_it_is_cut(text: str, places: list[int]) -> None:
     assume(PASTE_END not in text)

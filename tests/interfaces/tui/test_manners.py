@@ -70,7 +70,7 @@ async def test_up_brings_earlier_prompts_also_of_other_sessions(tmp_path: Path) 
         await setup.press("up")
         assert setup.app.top_transcript.composer.text == "first question"
         await setup.press("down")
-        assert setup.app.top_transcript.composer.text == ""
+        assert setup.app.main.composer.text == ""
 
 
 async def test_files_and_commands_are_completed(tmp_path: Path) -> None:
@@ -93,12 +93,21 @@ async def test_files_and_commands_are_completed(tmp_path: Path) -> None:
 async def test_a_command_with_its_words_is_sent_as_it_was_typed(tmp_path: Path) -> None:
     async with seated(tmp_path, script=turns(main=[says("ok")])) as setup:
         await setup.press(*"/mode", "enter")
-        await setup.assert_sees("Permission modes")
+        await setup.assert_sees("Permission mode of all agents")
         await setup.press("escape")
         await setup.press(*"/mode", "space", *"pl", "enter")
         await setup.assert_sees("There is no permission mode 'pl'")
         await setup.press(*"/mode", "space", *"pl", "tab", "enter")
         await setup.until(lambda: setup.app.mode.value == "plan", "the mode")
+
+
+async def test_the_other_name_of_a_command_is_sent_with_one_enter(tmp_path: Path) -> None:
+    async with seated(tmp_path, script=turns(main=[says("ok")])) as setup:
+        await setup.type("go")
+        await setup.rests()
+        await setup.press(*"/clear", "enter")
+        await setup.until(lambda: setup.chat.session is None, "the new conversation")
+        assert setup.app.main.composer.text == ""
 
 
 async def test_a_long_page_that_is_to_be_confirmed_can_be_read_to_its_end(tmp_path: Path) -> None:
@@ -175,7 +184,7 @@ async def test_control_c_clears_then_asks_then_leaves(tmp_path: Path) -> None:
     async with seated(tmp_path, script=turns(main=[says("ok")])) as setup:
         await setup.press(*"abc")
         await setup.press("ctrl+c")
-        assert setup.app.top_transcript.composer.text == ""
+        assert setup.app.main.composer.text == ""
         await setup.press("ctrl+c")
         await setup.assert_sees("Press Ctrl+C again to quit.")
         await setup.press("ctrl+c")
@@ -186,7 +195,7 @@ async def test_colours_can_be_light_and_can_be_none(tmp_path: Path, monkeypatch:
     monkeypatch.setenv("NO_COLOR", "1")
     async with seated(tmp_path, script=turns(main=[says("**plain** words")])) as setup:
         await setup.type("/theme light")
-        await setup.until(lambda: setup.app.theme == "textual-light")
+        await setup.until(lambda: setup.app.theme == "gencode-light")
         await setup.type("go")
         await setup.rests()
         assert "plain words" in screen_text(setup.app)
@@ -236,9 +245,9 @@ async def test_control_c_leaves_although_something_still_runs(tmp_path: Path) ->
 async def test_the_model_that_was_chosen_is_in_the_header_of_a_new_conversation(tmp_path: Path) -> None:
     async with seated(tmp_path, script=turns(main=[says("ok")])) as setup:
         await setup.type("/model offline")
-        await setup.assert_sees("· offline-search")
+        await setup.assert_sees("offline-search")
         await setup.type("/new")
-        await setup.assert_sees("· offline-search")
+        await setup.assert_sees("offline-search")
         await setup.type("/agents Explore")
         await setup.assert_sees("gen agents show Explore")
         assert "offline-search" in setup.screen.partition("gen agents show Explore")[2]

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from textual.widgets import OptionList
 
 from gencode.core.events import MessageAdded
 from gencode.core.messages import ToolCall, ToolMessage
@@ -19,6 +20,7 @@ from tests.interfaces.tui.driving import Seat, seated, turns
 @pytest.fixture(autouse=True)
 def no_grace(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(keyboard, "QUIET_SECONDS", 0.0)
+    monkeypatch.setattr(question_dialogs, "LETTER_SECONDS", 0.001)
     monkeypatch.setattr(question_dialogs, "DOUBLE_ENTER_SECONDS", 0.0)
 
 
@@ -41,7 +43,7 @@ async def test_a_question_shows_who_wants_what_why_and_the_difference(tmp_path: 
     async with seated(tmp_path, script=turns(main=[says("", write()), says("ok")])) as setup:
         await setup.type("write")
         await setup.assert_sees("main needs approval to use Write")
-        assert "+one" in setup.screen and "new.txt" in setup.screen
+        assert "+ one" in setup.screen and "new.txt" in setup.screen
         assert " y  approve once" in setup.screen and " n  decline" in setup.screen
         await setup.press("y")
         await setup.rests()
@@ -58,13 +60,57 @@ async def test_escape_is_a_no(tmp_path: Path) -> None:
     assert not (tmp_path / "new.txt").exists()
 
 
-async def test_enter_at_once_is_a_no(tmp_path: Path) -> None:
+async def test_a_no_may_say_what_to_do_instead(tmp_path: Path) -> None:
+    async with seated(tmp_path, script=turns(main=[says("", write()), says("ok")])) as setup:
+        await setup.type("write")
+        await setup.assert_sees("i  decline, and say what to do instead")
+        await setup.press("i")
+        await setup.assert_sees("What should it do instead?")
+        await setup.press(*"yes", "enter")
+        await setup.rests()
+        (said,) = await results(setup)
+    assert said.startswith("The user declined this call. They wrote: yes\n")
+    assert not (tmp_path / "new.txt").exists()
+
+
+@pytest.mark.parametrize("approved", [True, False])
+async def test_enter_gives_the_answer_that_is_marked(tmp_path: Path, approved: bool) -> None:
     async with seated(tmp_path, script=turns(main=[says("", write()), says("ok")])) as setup:
         await setup.type("write")
         await setup.assert_sees("main needs approval to use Write")
-        await setup.press("enter")
+        answers = setup.app.screen.query_one(OptionList)
+        decline = answers.option_count - 2  # the last one also says what to do instead
+        await setup.press(*([] if approved else ["down"] * decline), "enter")
         await setup.rests()
-    assert not (tmp_path / "new.txt").exists()
+    assert (tmp_path / "new.txt").exists() is approved
+
+
+async def test_a_command_that_is_run_again_and_again_can_be_approved_with_any_arguments(
+    tmp_path: Path,
+) -> None:
+    commands = [call("Bash", command=f"make check {part}") for part in ("one", "two")]
+    (tmp_path / "Makefile").write_text("check one two:\n\t@echo made\n")
+    async with seated(tmp_path, script=turns(main=[says("", *commands), says("ok")])) as setup:
+        await setup.type("run")
+        await setup.assert_sees("p  always approve, with any arguments: Bash(make check:*)")
+        await setup.press("p")
+        await setup.rests()
+        assert len(await results(setup)) == 2
+    saved = (Path.home() / ".gen" / "answers.toml").read_text()
+    assert "Bash(make check:*)" in saved
+
+
+async def test_the_conversation_scrolls_behind_a_question(tmp_path: Path) -> None:
+    words = "\n\n".join(f"paragraph {number}" for number in range(60))
+    async with seated(tmp_path, script=turns(main=[says(words, write()), says("ok")])) as setup:
+        await setup.type("write")
+        await setup.assert_sees("main needs approval to use Write")
+        assert "paragraph 30" not in setup.screen
+        for _ in range(6):
+            await setup.press("pageup")
+        await setup.until(lambda: "paragraph 59" not in setup.screen and "paragraph 3" in setup.screen)
+        await setup.press("n")
+        await setup.rests()
 
 
 @pytest.mark.parametrize("keys", [("y", "y"), ("enter", "enter"), ("escape", "escape", "n"), ("y", "enter")])
@@ -76,7 +122,7 @@ async def test_a_key_pressed_twice_answers_once(tmp_path: Path, keys: tuple[str,
         await setup.rests()
         assert setup.app.screen is setup.app.main
         assert setup.app.main.composer.text == ""
-    assert (tmp_path / "new.txt").exists() is (keys[0] == "y")
+    assert (tmp_path / "new.txt").exists() is (keys[0] != "escape")
 
 
 async def test_a_page_and_a_list_close_once(tmp_path: Path) -> None:
@@ -113,7 +159,7 @@ async def test_an_answer_for_the_session_is_not_asked_again(tmp_path: Path) -> N
     ) as setup:
         await setup.type("run")
         await setup.assert_sees("main needs approval to use Bash")
-        await setup.assert_sees("More than once allows:")
+        await setup.assert_sees("Approving more than once will allow:")
         await setup.press("s")
         await setup.rests()
         assert (tmp_path / "one.txt").exists()
@@ -127,7 +173,7 @@ async def test_an_answer_for_the_session_is_asked_again_in_the_next_one(
     script = turns(main=[says("", call("Bash", command="touch one.txt")), says("ok")])
     async with seated(tmp_path, script=script) as setup:
         await setup.type("run")
-        await setup.assert_sees("More than once allows:")
+        await setup.assert_sees("Approving more than once will allow:")
         await setup.press(key)
         await setup.rests()
         first = setup.chat.session
@@ -136,7 +182,7 @@ async def test_an_answer_for_the_session_is_asked_again_in_the_next_one(
         await setup.type("run")
         await setup.until(lambda: setup.chat.session not in (None, first), "the second session")
         if again:
-            await setup.assert_sees("More than once allows:")
+            await setup.assert_sees("Approving more than once will allow:")
             await setup.press("n")
         await setup.rests()
         assert len(await results(setup)) == 1
@@ -228,12 +274,12 @@ async def test_every_answer_is_in_sight_on_a_small_screen(tmp_path: Path) -> Non
     async with seated(tmp_path, size=(80, 24), script=turns(main=[says("", long), says("ok")])) as setup:
         await setup.type("write")
         await setup.assert_sees("main needs approval to use Write")
-        for shown in ("y  approve once", "n  decline", "+line 1", "edits need approval in "):
+        for shown in ("y  approve once", "n  decline", "1 + line 0", "edits need approval in "):
             await setup.assert_sees(shown)
-        assert "+line 50" not in setup.screen
+        assert "+ line 50" not in setup.screen
         for _ in range(24):
             await setup.press("pagedown")
-        await setup.assert_sees("+line 98")
+        await setup.assert_sees("+ line 98")
         assert "edits need approval in " in setup.screen
         await setup.press("n")
         await setup.rests()
@@ -249,9 +295,9 @@ async def test_what_a_wider_yes_allows_is_in_sight_however_long_the_command_is(t
     async with seated(tmp_path, size=(80, 24), script=turns(main=[says("ok")])) as setup:
         await setup.app.push_screen(ApprovalScreen(question, setup.app.renderer))
         await setup.assert_sees("main needs approval to use Bash")
-        assert "More than once allows: Bash(touch file0.txt)" in setup.screen
+        assert "Approving more than once will allow: Bash(touch file0.txt)" in setup.screen
         assert " y  approve once" in setup.screen and " n  decline" in setup.screen
         for _ in range(12):
             await setup.press("pagedown")
-        await setup.assert_sees("Bash(touch file19.txt)")
+        await setup.assert_sees("file19.txt)")
         assert "touch file29.txt" in setup.screen and " s  approve for this session" in setup.screen

@@ -1,26 +1,22 @@
 """The real program in a real terminal: typed in, read from the screen, left as it was found."""
 
 import os
-import pty
 import re
 import select
-import shutil
 import signal
-import struct
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Generator
-from contextlib import contextmanager, suppress
-from fcntl import ioctl
 from pathlib import Path
-from termios import TIOCSWINSZ, tcgetattr
+from termios import tcgetattr
 
 import pytest
 
 from gencode.core.extras import installing
 from gencode.interfaces.cli.main import NO_TERMINAL
-from tests.interfaces.cli.running import GEN, SECONDS, gen, script, send
+from tests.interfaces.cli.running import SECONDS, gen, script, send
+from tests.interfaces.tui.pseudo_terminal import on_a_pty, read
+from tests.interfaces.tui.tmux_terminal import Tmux, tmux
 from tests.waiting import wait_until
 
 HOSTILE = "found \x1b]0;owned\x07\x1b[2J in a.py:1"
@@ -39,82 +35,28 @@ def slow_explorer(folder: Path, delay_ms: int = 800) -> str:
     )
 
 
-def _env() -> dict[str, str]:
-    """Ours, without what tells programs another size or other colours than the terminal's."""
-    misleading = ("COLUMNS", "LINES", "NO_COLOR")
-    return {name: value for name, value in os.environ.items() if name not in misleading}
-
-
-class Tmux:
-    """A terminal that can be typed in and read."""
-
-    def __init__(self, folder: Path, command: str, columns: int, lines: int) -> None:
-        self._tmux = [shutil.which("tmux") or "tmux", "-S", str(folder / "tmux.socket")]
-        size = ["-x", str(columns), "-y", str(lines)]
-        start = ["-f", os.devnull, "new-session", "-d", *size, f"{command}; echo ended $?; sleep 600"]
-        subprocess.run([*self._tmux, *start], cwd=folder, env=_env(), check=True)
-
-    def press(self, *keys: str) -> None:
-        subprocess.run([*self._tmux, "send-keys", *keys], check=True)
-
-    def type(self, text: str) -> None:
-        subprocess.run([*self._tmux, "send-keys", "-l", text], check=True)
-        time.sleep(0.2)
-        self.press("Enter")
-
-    def resize(self, columns: int, lines: int) -> None:
-        subprocess.run([*self._tmux, "resize-window", "-x", str(columns), "-y", str(lines)], check=True)
-
-    @property
-    def screen(self) -> str:
-        shown = subprocess.run(
-            [*self._tmux, "capture-pane", "-p"], capture_output=True, text=True, check=True, timeout=SECONDS
-        )
-        return shown.stdout
-
-    def assert_sees(self, *texts: str) -> str:
-        until = time.monotonic() + SECONDS
-        while time.monotonic() < until:
-            if all(text in self.screen for text in texts):
-                return self.screen
-            time.sleep(0.05)
-        raise AssertionError(f"{texts} did not come; the screen was:\n{self.screen}")
-
-    def close(self) -> None:
-        subprocess.run([*self._tmux, "kill-server"], check=False)
-
-
-@contextmanager
-def tmux(folder: Path, *words: str, columns: int = 100, lines: int = 30, env: str = "") -> Generator[Tmux]:
-    terminal = Tmux(folder, f"{env} {sys.executable} -m gencode {' '.join(words)}", columns, lines)
-    try:
-        yield terminal
-    finally:
-        terminal.close()
-
-
 @pytest.mark.needs("tmux")
 def test_a_conversation_in_tmux_from_the_question_to_a_clean_screen(tmp_path: Path) -> None:
     with tmux(tmp_path, "--model", slow_explorer(tmp_path)) as terminal:
         terminal.assert_sees("Ask something, or type /help")
         terminal.type("where is it?")
-        terminal.assert_sees("Launching Subagent", "[Explore agent working…]")
-        shown = terminal.assert_sees("It was found.", "Subagent Result · Explore: alpha")
+        terminal.assert_sees("● Explore  alpha", "Waiting for 1 agent")
+        shown = terminal.assert_sees("It was found.", "✓ Explore  alpha")
         assert "\\x1b]0;owned\\x07" in shown
         terminal.press("C-t")
-        terminal.assert_sees("Enter open")
+        terminal.assert_sees("Enter opens")
         terminal.press("Down", "Enter")
         terminal.assert_sees("Finished · Enter resumes it")
         terminal.type("and more?")  # which wakes it in a process of its own
         terminal.assert_sees("› and more?", "completed · background")
         terminal.press("Escape")
-        terminal.assert_sees("Enter open")
+        terminal.assert_sees("Enter opens")
         terminal.press("Escape")
         terminal.resize(60, 20)
         terminal.assert_sees("It was found.")
         terminal.press("C-d")
         shown = terminal.assert_sees("ended 0", "Resume with: gen --session")
-        assert "Launching Subagent" not in shown
+        assert "Explore  alpha" not in shown
 
 
 @pytest.mark.needs("tmux")
@@ -122,7 +64,7 @@ def test_escape_and_the_background_in_tmux(tmp_path: Path) -> None:
     with tmux(tmp_path, "--model", slow_explorer(tmp_path, 600_000), columns=140) as terminal:
         terminal.assert_sees("Ask something, or type /help")
         terminal.type("go")
-        terminal.assert_sees("[Explore agent working…]")
+        terminal.assert_sees("Waiting for 1 agent")
         terminal.type("/background")
         terminal.assert_sees("moved to the background", "Background task running")
         terminal.press("Escape")
@@ -148,12 +90,31 @@ def test_a_suspended_app_paints_its_whole_screen_when_it_goes_on(tmp_path: Path)
             terminal.press("C-z")
             terminal.assert_sees("Stopped", "shell>")
             terminal.type("clear; fg")
-            terminal.assert_sees("It was found.", "Enter sends", "GenCode ·", "where is it?")
+            terminal.assert_sees("It was found.", "Enter sends", "GenCode ", "where is it?")
             wait_until(lambda: terminal.screen == before, "the screen is as it was")
         terminal.press("C-d")
         terminal.assert_sees("Resume with: gen --session")
     finally:
         terminal.close()
+
+
+@pytest.mark.needs("tmux")
+def test_text_is_selected_with_the_mouse_and_copied(tmp_path: Path) -> None:
+    model = script(tmp_path, main=[{"text": "It was found in **a.py** line 3.\n\nAnd in b.py."}])
+    with tmux(tmp_path, "--model", model, env="DISPLAY= WAYLAND_DISPLAY=") as terminal:
+        terminal.assert_sees("Ask something, or type /help")
+        terminal.type("where is it?")
+        lines = terminal.assert_sees("And in b.py.", "Enter sends").splitlines()
+        first = next(number for number, line in enumerate(lines, 1) if "It was found" in line)
+        last = next(number for number, line in enumerate(lines, 1) if "And in b.py" in line)
+        terminal.mouse((0, lines[first - 1].index("found") + 1, first), (32, 9, last))
+        terminal.assert_sees("Ctrl+C copies")
+        terminal.mouse((3, 9, last))
+        terminal.press("C-c")
+        terminal.assert_sees("Copied 3 lines.")
+        assert terminal.clipboard == "found in a.py line 3.\n\nAnd in"
+        terminal.type("/copy")
+        wait_until(lambda: terminal.clipboard.startswith("It was found in **a.py**"), "the reply")
 
 
 @pytest.mark.needs("tmux")
@@ -178,50 +139,6 @@ def test_what_nobody_answers_in_tmux_ends_with_its_default_before_the_time_of_it
     assert (told["status"], told["result"]) == ("completed", "I went on.")
 
 
-def read(leader: int, shown: bytes, until: Callable[[bytes], bool]) -> bytes:
-    end = time.monotonic() + SECONDS
-    while time.monotonic() < end and not until(shown):
-        ready, _, _ = select.select([leader], [], [], 0.1)
-        if ready:
-            try:
-                piece = os.read(leader, 1 << 16)
-            except OSError:
-                break
-            if not piece:
-                break
-            shown += piece
-    while select.select([leader], [], [], 0)[0]:  # what was written before it became so
-        try:
-            shown += os.read(leader, 1 << 16)
-        except OSError:
-            break
-    return shown
-
-
-@contextmanager
-def on_a_pty(folder: Path, *words: str, **env: str) -> Generator[tuple[int, int, "subprocess.Popen[bytes]"]]:
-    """`gen` on a plain pseudo-terminal: its leader, its follower, and the process."""
-    leader, follower = pty.openpty()
-    ioctl(follower, TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
-    process = subprocess.Popen(
-        [*GEN, *words],
-        cwd=folder,
-        env={**_env(), "TERM": "xterm-256color", **env},
-        stdin=follower,
-        stdout=follower,
-        stderr=follower,
-        start_new_session=True,
-    )
-    try:
-        yield leader, follower, process
-    finally:
-        with suppress(ProcessLookupError):
-            process.kill()
-        process.wait(SECONDS)
-        os.close(leader)
-        os.close(follower)
-
-
 def test_a_plain_pty_is_left_as_it_was(tmp_path: Path) -> None:
     with on_a_pty(tmp_path, "--model", slow_explorer(tmp_path, 100)) as (leader, follower, process):
         before = tcgetattr(follower)
@@ -242,7 +159,7 @@ def test_a_signal_from_outside_leaves_the_terminal_as_it_was(tmp_path: Path) -> 
         before = tcgetattr(follower)
         shown = read(leader, b"", lambda seen: b"Ask something" in seen)
         os.write(leader, b"go\r")
-        shown = read(leader, shown, lambda seen: b"agent working" in seen)
+        shown = read(leader, shown, lambda seen: b"Waiting for 1 agent" in seen)
         process.terminate()
         shown = read(leader, shown, lambda _: process.poll() is not None)
         assert process.wait(SECONDS) == 128 + 15
@@ -255,7 +172,7 @@ def test_a_terminal_that_nobody_reads_does_not_hold_up_the_end(tmp_path: Path) -
         before = tcgetattr(follower)
         shown = read(leader, b"", lambda seen: b"Ask something" in seen)
         os.write(leader, b"go\r")
-        read(leader, shown, lambda seen: b"agent working" in seen)
+        read(leader, shown, lambda seen: b"Waiting for 1 agent" in seen)
         wait_until(lambda: not select.select([], [follower], [], 0)[1], "the terminal takes no more")
         process.terminate()
         assert process.wait(SECONDS) == 128 + signal.SIGTERM
@@ -274,7 +191,7 @@ def test_the_app_ends_when_its_terminal_closes(tmp_path: Path, told: signal.Sign
     with on_a_pty(tmp_path, "--model", slow_explorer(tmp_path, 60_000)) as (leader, _, process):
         shown = read(leader, b"", lambda seen: b"Ask something" in seen)
         os.write(leader, b"go\r")
-        read(leader, shown, lambda seen: b"agent working" in seen)
+        read(leader, shown, lambda seen: b"Waiting for 1 agent" in seen)
         hang_up(leader)
         if told is not None:
             process.send_signal(told)
@@ -350,3 +267,18 @@ def test_without_the_extra_it_says_its_install_line(tmp_path: Path) -> None:
         assert process.wait(SECONDS) == 2
     said = " ".join(shown.decode().split())
     assert "Use --plain" in said and said.endswith(installing("tui"))
+
+
+@pytest.mark.needs("tmux")
+def test_a_question_on_the_command_line_opens_the_app_and_resume_alone_offers_it_again(
+    tmp_path: Path,
+) -> None:
+    words = ("--model", script(tmp_path, main=[{"text": "It was found."}] * 2))
+    with tmux(tmp_path, "'where is the parser?'", *words) as terminal:
+        terminal.assert_sees("where is the parser?", "It was found.")
+        terminal.press("C-d")
+        terminal.assert_sees("ended 0")
+    with tmux(tmp_path, "--resume", *words) as terminal:
+        terminal.assert_sees("Conversations of this folder", "where is the parser?")
+        terminal.press("Enter")
+        terminal.assert_sees("It was found.", "Enter sends")

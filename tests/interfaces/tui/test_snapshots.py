@@ -33,7 +33,7 @@ def steady(text: str) -> str:
     """A screen without what differs from run to run: ids, times, places."""
     text = re.sub(r"\b[0-9a-f]{8}\b", "########", text)
     text = re.sub(r"\d+\.\d s", "0.0 s", text)
-    text = re.sub(r"(GenCode · )\S+", r"\1FOLDER", text)
+    text = re.sub(r"(GenCode  )\S+ +", r"\1FOLDER  ", text)
     return "\n".join(line.rstrip() for line in text.splitlines()).rstrip() + "\n"
 
 
@@ -56,13 +56,13 @@ async def test_the_screens_look_as_they_did(tmp_path: Path, size: tuple[int, int
     (tmp_path / "a.py").touch()
     name = f"{size[0]}x{size[1]}"
     async with seated(tmp_path, size=size, script=SCRIPT) as setup:
-        await setup.assert_sees("needs approval to change anything")
+        await setup.assert_sees("Needs approval to change anything")
         await compare(setup, f"empty-{name}")
         await setup.type("find both")
         await setup.rests()
         await compare(setup, f"conversation-{name}")
         await setup.press("ctrl+t")
-        await setup.assert_sees("Enter open")
+        await setup.assert_sees("Enter opens")
         await compare(setup, f"tree-{name}")
         await setup.press("down", "enter")
         await setup.assert_sees("main › Explore")

@@ -22,7 +22,7 @@ async def test_a_new_conversation_that_was_begun_in_the_tree_is_empty(tmp_path: 
     async with seated(tmp_path, script=turns(main=[LONG])) as setup:
         await follow(setup, "many", "line 39")
         await setup.press("ctrl+t")
-        await setup.assert_sees("Enter open")
+        await setup.assert_sees("Enter opens")
         await setup.press(*"/new", "enter")
         await setup.until(lambda: not setup.app.main.task_id, "the new conversation")
         await setup.assert_sees("Ask about this folder")
@@ -38,7 +38,7 @@ async def test_a_shorter_conversation_that_was_opened_in_the_tree_is_shown(tmp_p
         await follow(setup, "first", "short")
         await follow(setup, "many", "line 39")
         await setup.press("ctrl+t")
-        await setup.assert_sees("Enter open")
+        await setup.assert_sees("Enter opens")
         await setup.type(f"/resume {first}")
         await setup.until(lambda: setup.app.main.transcript.task == first, "the first conversation")
         await setup.press("tab", "up", "down", "ctrl+t")

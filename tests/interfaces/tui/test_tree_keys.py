@@ -2,8 +2,6 @@
 
 from pathlib import Path
 
-import pytest
-
 from gencode.testing import call, says
 from tests.interfaces.tui.driving import Seat, seated, turns
 
@@ -14,7 +12,7 @@ async def looking_at_the_tree(setup: Seat) -> None:
     await setup.type("go")
     await setup.rests()
     await setup.press("ctrl+t")
-    await setup.assert_sees("Enter open")
+    await setup.assert_sees("Enter opens")
 
 
 async def test_a_command_with_its_enter_in_one_burst_is_done_and_the_empty_tree_is_put_away(
@@ -33,7 +31,6 @@ async def test_a_tree_without_agents_says_so(tmp_path: Path) -> None:
     async with seated(tmp_path, script=turns(main=[says("ok")])) as setup:
         await setup.press("ctrl+t")
         await setup.assert_sees("No agents yet.")
-        await setup.press("x")
         await setup.burst(*"/help", "enter")
         await setup.assert_sees("/stop-tree [ID]")
 
@@ -43,7 +40,7 @@ async def test_a_sentence_with_its_enter_in_one_burst_is_sent_from_the_transcrip
         await setup.type("go")
         await setup.rests()
         await setup.press("tab")
-        await setup.assert_sees("[transcript] Up and Down")
+        await setup.assert_sees("Transcript · Up and Down")
         await setup.burst(*"more", "enter")
         await setup.assert_sees("heard")
         await setup.assert_sees("› more")
@@ -61,12 +58,27 @@ async def test_what_enter_means_goes_by_what_is_typed_not_by_what_was_offered_be
         assert not setup.app.main.composer.completing
 
 
-@pytest.mark.parametrize(("key", "effect"), [("i", "interrupt"), ("k", "stop"), ("x", "stop")])
-async def test_a_verb_at_an_agent_that_has_ended_asks_nothing(tmp_path: Path, key: str, effect: str) -> None:
+async def test_an_action_on_an_agent_that_has_ended_asks_nothing(tmp_path: Path) -> None:
     script = turns(main=[SENT, says("ok")], explore=[says("found")])
     async with seated(tmp_path, script=script) as setup:
         await looking_at_the_tree(setup)
         (task,) = setup.chat.view.launched(setup.chat.session or "")
-        await setup.burst("down", key)
-        await setup.assert_sees(f"Nothing to {effect}: {task} has already finished.")
+        await setup.press("down", "right", *"stop:")
+        await setup.assert_sees("Stop: end it")
+        await setup.press("enter")
+        await setup.assert_sees(f"Nothing to stop: {task} has already finished.")
         assert setup.app.screen is setup.app.main
+
+
+async def test_a_sentence_typed_in_the_tree_does_nothing_to_its_agents_and_is_sent(tmp_path: Path) -> None:
+    script = turns(main=[SENT, says("heard")], explore=[says("found", delay_ms=600_000)])
+    async with seated(tmp_path, script=script) as setup:
+        await setup.type("go")
+        await setup.until(setup.chat.foreground_agents)
+        await setup.press("ctrl+t", "down")
+        await setup.burst(*"explain", " ", *"this", "enter")
+        await setup.until(lambda: list(setup.chat.queued.values()) == ["explain this"], "the message")
+        assert setup.app.screen is setup.app.main
+        await setup.press("escape")
+        await setup.until(lambda: not setup.app.main.agent_tree.display, "the end of the tree")
+        assert len(setup.chat.foreground_agents()) == 1

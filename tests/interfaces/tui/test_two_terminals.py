@@ -28,6 +28,7 @@ async def two_terminals(
     An agent of the first one asks whether it may write.
     """
     monkeypatch.setattr(keyboard, "QUIET_SECONDS", 0.0)
+    monkeypatch.setattr(question_dialogs, "LETTER_SECONDS", 0.001)
     write = call("Write", file_path="new.txt", content="x")
     sent = call("Task", subagent_type="general-purpose", prompt="write", description="alpha")
     script = {

@@ -40,7 +40,7 @@ async def test_letters_over_a_page_that_was_opened_in_the_tree_are_no_verbs(tmp_
         await setup.type("go")
         await setup.rests()
         await setup.press("ctrl+t")
-        await setup.assert_sees("Enter open")
+        await setup.assert_sees("Enter opens")
         await setup.app.push_screen(PageScreen("a page", "of something"))
         await setup.burst(*"stop")
         await setup.until(lambda: setup.app.main.composer.text == "stop", "the text")

@@ -166,6 +166,73 @@ git reflog
 git reflog show main HEAD
 """
 
+SECOND_SET = r"""
+git grep TODO
+git grep -n -i TODO -- *.py
+git grep -e TODO --and -e one --cached
+git grep -c --threads=1 TODO HEAD -- src
+git config --get user.name
+git config --get remote.origin.url
+git show-ref --heads --tags
+git show-ref --hash=7 main
+git for-each-ref --sort=-committerdate --format='%(refname:short) %(contents)' refs/heads
+git branch --contains HEAD --sort=-committerdate
+git branch --merged main -vv
+git branch --points-at HEAD --format='%(refname)'
+git tag --sort=-creatordate
+git check-ignore -v -- x.log --output=stolen
+git count-objects -vH
+git remote get-url origin
+git merge-base --is-ancestor main HEAD
+git log -- *.py
+git diff HEAD -- *
+git -C src status
+git -C src log --oneline -2
+python3 --version
+make --version
+git --version
+ps aux
+ps -ef --forest
+ps -eo pid,ppid,cmd --sort=-%cpu
+ps -aux
+tree -aL 2 .
+tree -I '*.py' -d -- src
+tree --noreport ./*
+awk '{print $1}' a.py b.txt
+awk -F: -v 'a=1' 'NR==a,NR==2 {s += $1} END {print s}' ./*.txt
+awk '$1 > 9' sizes.txt
+awk '/TODO/ || /one/ {printf "%s\n", FILENAME}' a.py
+sed -n '/TODO/p' a.py
+sed -n '/im/,/def/p;$p' a.py ./*.txt
+sed -n '1~2p; /x/,+2p' a.py
+sed -n '/a\/b/!p' a.py
+find . -type f -exec grep -l TODO {} \;
+find . -name '*.py' -exec wc -l -- {} +
+find . -exec cat {} -o stolen \;
+echo {a,b}.py -{o,O}stolen
+for i in {1..3} {c..a}; do echo $i; done
+cat {a.py,b.txt} *.{py,txt}
+sort -- *
+sort -rn -- *.txt
+file -- *
+rg TODO -- *
+tar tf files.tar
+tar -tvf files.tar a.py
+tar tzvf files.tgz
+tar --list --file=files.tar
+unzip -l files.zip
+zcat files.gz
+zcat ./*.gz
+xxd a.py
+xxd -l 16 -g 1 a.py
+xxd -p -- a.py
+ls | tee /dev/null
+V=$(cat b.txt); echo $V
+FILE=$(ls | head -1) && cat "$FILE"
+hostname
+"""
+"""What the second edition of the specification adds."""
+
 RG_VALUES = {
     **dict.fromkeys(["e", "regexp", "r", "replace"], "TODO"),
     **dict.fromkeys(["f", "file"], "sizes.txt"),
@@ -250,6 +317,7 @@ def corpus() -> dict[str, list[str]]:
     """Every command, by what it is about."""
     groups: dict[str, list[str]] = {
         "the first set": list(FIRST_SET.strip().splitlines()),
+        "the second set": list(SECOND_SET.strip().splitlines()),
         "by hand": list(BY_HAND.strip().splitlines()),
         "find": list(find_commands()),
         "rg": list(from_table("rg", readonly_tables.RG, "TODO .", RG_VALUES)),

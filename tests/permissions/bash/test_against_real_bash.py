@@ -1,14 +1,10 @@
-"""The parser against bash itself: no program starts and no file appears that the parser did not list.
-
-GEN_EXAMPLES sets how many random command lines are tried.
-"""
+"""The parser against bash itself: no program starts and no file appears that the parser did not list."""
 
 import json
-import os
 from pathlib import Path
 
 import pytest
-from hypothesis import event, example, given, settings
+from hypothesis import event, example, given
 
 from gencode.permissions.bash.parser import parse
 from gencode.permissions.bash.parts import Part, Unparsable
@@ -18,13 +14,16 @@ from tests.permissions.bash.tricky_commands import TRICKY
 
 pytestmark = pytest.mark.needs("bash")
 
-EXAMPLES = settings(max_examples=int(os.environ.get("GEN_EXAMPLES", "60")), deadline=None)
 CASES = Path(__file__).parents[2] / "cases" / "bash_permissions.jsonl"
 
 
 def case_commands() -> list[str]:
-    """The commands of the cases; a path to a real program would start it, so those stay out."""
-    commands = [json.loads(line)["command"] for line in CASES.read_text("utf-8").splitlines()]
+    """The commands of the cases; a path to a real program would start it, so those stay out.
+
+    So do those that would write to a disk, and builtins that run code, which the parser does not know.
+    """
+    cases = [json.loads(line) for line in CASES.read_text("utf-8").splitlines()]
+    commands = [case["command"] for case in cases if case["group"] not in ("destruction-13i", "opaque-13e")]
     return sorted({command for command in commands if "/bin/" not in command})
 
 
@@ -63,13 +62,11 @@ def test_tricky_commands_are_read_and_do_nothing_that_is_not_listed(bash: RealBa
     assert_nothing_overlooked(bash, text)
 
 
-@EXAMPLES
 @given(text=WHOLE_COMMANDS)
 def test_random_commands_do_nothing_that_is_not_listed(bash: RealBash, text: str) -> None:
     event(assert_nothing_overlooked(bash, text))
 
 
-@EXAMPLES
 @given(text=spoiled(WHOLE_COMMANDS))
 @example("ok1 >&'$(ok2)'")
 @example("ok1 $(coproc ok2)")
@@ -81,7 +78,6 @@ def test_spoiled_commands_do_nothing_that_is_not_listed(bash: RealBash, text: st
     event(assert_nothing_overlooked(bash, text))
 
 
-@EXAMPLES
 @given(text=FRAGMENT_SOUP)
 def test_fragments_of_commands_do_nothing_that_is_not_listed(bash: RealBash, text: str) -> None:
     event(assert_nothing_overlooked(bash, text))

@@ -79,7 +79,7 @@ def test_a_possible_match_says_what_is_not_known() -> None:
 def test_plan_mode_says_what_would_be_more_than_reading() -> None:
     assert judge("make", mode="plan") == Decision(
         Action.DENY,
-        "Bash: 'make': plan mode only reads, and make may change files.",
+        "Bash: 'make': only reading is allowed in this mode, and make may change files.",
         "",
         "main",
         Remedy.OTHER_MODE,
@@ -102,29 +102,18 @@ def test_a_command_that_cannot_be_read_says_why() -> None:
         ("gradle publish", '--allow "Bash(gradle publish)"'),
         ("rm -rf dist", '--allow "Bash(rm -rf dist)"'),
         ("npm run build -- --prod", '--allow "Bash(npm run build -- --prod)"'),
-        ("python $script", '--allow "Bash(python:*)"'),
-        ("chmod +x $f", '--allow "Bash(chmod +x:*)"'),
         ("timeout 5 make", '--allow "Bash(make)"'),
         ("sudo make", '--allow "Bash(sudo make)"'),
-        ("xargs make", '--allow "Bash(make:*)"'),
         ("bash run.sh", '--allow "Bash(bash run.sh)"'),
         ("env", '--allow "Bash(env)"'),
-        ("sudo -l", '--allow "Bash"'),
-        ("echo x > y", '--allow "Bash"'),
-        ("eval ls", '--allow "Bash"'),
-        ("FOO=1 make", '--allow "Bash"'),
-        ("make 'a b'", '--allow "Bash(make:*)"'),
-        ("'a b'", '--allow "Bash"'),
         ("make && gradle test", '--allow "Bash(make)" --allow "Bash(gradle test)"'),
-        ("a; b; c; d", '--allow "Bash"'),
-        ("make > x", '--allow "Bash"'),
+        ("a; b; c; d", '--allow "Bash(a)" --allow "Bash(b)" --allow "Bash(c)" --allow "Bash(d)"'),
         ("cat .env", '--allow "Bash(cat .env)"'),
         ("cp x .git/config", '--allow "Bash(cp x .git/config)"'),
         ("make; cat .env", '--allow "Bash(make)" --allow "Bash(cat .env)"'),
-        ("make > x; cat .env", '--allow "Bash" --allow "Bash(cat .env)"'),
     ],
 )
-def test_the_narrowest_flags_that_work_are_offered(command: str, flags: str) -> None:
+def test_flags_for_exactly_this_command_are_offered(command: str, flags: str) -> None:
     decision = judge(command)
     assert lifting(decision) == flags
     assert judge(command, *(f"allow {rule.spelled}" for rule in decision.offers)).action == "allow"
@@ -140,7 +129,7 @@ def test_the_narrowest_flags_that_work_are_offered(command: str, flags: str) -> 
         ("touch `date +%N`", ()),
         ("chmod +x $f", ()),
         ("rm -rf *", ()),
-        ("rm {a,b}", ()),
+        ("rm {a,b}", ("Bash(rm a b)",)),
         ("rm build 'my files'", ()),
         ("xargs make", ()),
         ("make && rm $x", ()),
@@ -153,12 +142,16 @@ def test_a_person_is_offered_rules_for_exactly_these_words_or_none(
     assert tuple(rule.spelled for rule in judge(command).lasting) == rules
 
 
-def test_no_flag_is_offered_where_none_would_work() -> None:
-    commands = ["echo x > .env", "cat .e*", "cat '.env '", "x=.env", "cat < .env"]
-    offered = {command: lifts(command) for command in commands}
-    assert offered == dict.fromkeys(
-        commands, "no rule allows this, because none can name these words exactly"
-    )
+@pytest.mark.parametrize(
+    "command",
+    [
+        *("echo x > .env", "cat .e*", "cat '.env '", "x=.env", "cat < .env"),
+        *("python3 -c 'print(1)'", "python $script", "xargs make", "FOO=1 make", "make 'a b'", "make > x"),
+    ],
+)
+def test_no_flag_is_offered_that_allows_more_than_the_command(command: str) -> None:
+    decision = judge(command)
+    assert (decision.offers, decision.remedy) == ((), Remedy.NO_RULE_FOR_WORDS)
 
 
 def test_a_long_part_is_cut_and_nothing_invisible_is_shown_as_it_is() -> None:

@@ -1,12 +1,8 @@
-"""What must hold for every command and every list of rules.
+"""What must hold for every command and every list of rules."""
 
-GEN_EXAMPLES sets how many examples each property is tried with.
-"""
-
-import os
 import shlex
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gencode.core.rules import Action, Mode, Policy, Rule
@@ -14,8 +10,6 @@ from gencode.permissions.bash.command_units import split_units
 from gencode.permissions.decision import decide
 from gencode.permissions.explanation import lifting
 from tests.permissions.bash.judged import STRICTNESS, call, policy
-
-EXAMPLES = settings(max_examples=int(os.environ.get("GEN_EXAMPLES", "200")), deadline=None)
 
 COMMANDS = st.sampled_from(
     [
@@ -133,7 +127,6 @@ def readable(command: str) -> bool:
     return not split_units(command).unparsable
 
 
-@EXAMPLES
 @given(COMMANDS, COMMANDS, st.sampled_from(COMPOSITIONS), POLICIES)
 def test_a_composition_is_never_laxer_than_its_parts(a: str, b: str, form: str, rules: Policy) -> None:
     whole = form.format(a=a, b=b)
@@ -142,7 +135,6 @@ def test_a_composition_is_never_laxer_than_its_parts(a: str, b: str, form: str, 
     assert strictness(whole, rules) >= (parts if readable(whole) else min(parts, 1))
 
 
-@EXAMPLES
 @given(COMMANDS, POLICIES, RULES.filter(lambda each: each.action is not Action.ALLOW))
 def test_one_more_deny_or_ask_rule_never_makes_anything_laxer(
     command: str, rules: Policy, rule: Rule
@@ -151,7 +143,6 @@ def test_one_more_deny_or_ask_rule_never_makes_anything_laxer(
     assert strictness(command, more) >= strictness(command, rules)
 
 
-@EXAMPLES
 @given(COMMANDS, POLICIES, RULES.filter(lambda each: each.action is Action.ALLOW))
 def test_an_allow_rule_never_makes_anything_stricter_nor_lifts_a_denial(
     command: str, rules: Policy, rule: Rule
@@ -163,7 +154,6 @@ def test_an_allow_rule_never_makes_anything_stricter_nor_lifts_a_denial(
     assert (after == 2) is (before == 2)
 
 
-@EXAMPLES
 @given(SIMPLE, st.lists(st.sampled_from(["", "'", '"', "\\", "$'"]), min_size=4, max_size=4), POLICIES)
 def test_quoting_and_spacing_change_nothing(words: list[str], marks: list[str], rules: Policy) -> None:
     typed = [quoted(word, mark) for word, mark in zip(words, marks, strict=False)]
@@ -182,7 +172,6 @@ def quoted(word: str, mark: str) -> str:
             return shlex.quote(word)
 
 
-@EXAMPLES
 @given(
     SIMPLE,
     st.lists(st.sampled_from([*TRANSPARENT, *DISPATCHING]), min_size=1, max_size=3),
@@ -199,7 +188,6 @@ def test_wrapping_never_makes_a_denied_command_allowed(
         assert strictness(" ".join(["FOO=1 LANG=C", *wrappers, command]), strict) >= least
 
 
-@EXAMPLES
 @given(SIMPLE, st.lists(st.sampled_from(DISPATCHING), min_size=1, max_size=2), st.lists(RULES, max_size=4))
 def test_dispatching_never_makes_an_asked_command_allowed(
     words: list[str], wrappers: list[str], rules: list[Rule]
@@ -212,7 +200,6 @@ def test_dispatching_never_makes_an_asked_command_allowed(
         assert strictness(" ".join([*wrappers, command]), given_rules) > 0
 
 
-@EXAMPLES
 @given(COMMANDS, COMMANDS, st.sampled_from(COMPOSITIONS), st.lists(RULES, max_size=5))
 def test_plan_mode_allows_nothing_that_does_more_than_read(
     a: str, b: str, form: str, rules: list[Rule]
@@ -222,7 +209,6 @@ def test_plan_mode_allows_nothing_that_does_more_than_read(
         assert [unit.more_than_read for unit in split_units(command).units if unit.more_than_read] == []
 
 
-@EXAMPLES
 @given(COMMANDS, POLICIES)
 def test_nobody_is_asked_when_nobody_attends(command: str, rules: Policy) -> None:
     unattended = Policy(Mode.UNATTENDED, rules.rules)
@@ -230,7 +216,6 @@ def test_nobody_is_asked_when_nobody_attends(command: str, rules: Policy) -> Non
     assert strictness(command, unattended) >= strictness(command, Policy(Mode.DEFAULT, rules.rules))
 
 
-@EXAMPLES
 @given(COMMANDS, POLICIES)
 def test_no_mode_is_laxer_than_dont_ask_and_none_but_unattended_stricter_than_plan(
     command: str, rules: Policy
@@ -240,7 +225,6 @@ def test_no_mode_is_laxer_than_dont_ask_and_none_but_unattended_stricter_than_pl
     assert by_mode[Mode.PLAN] >= by_mode[Mode.DONT_ASK]
 
 
-@EXAMPLES
 @given(st.text("lsrm '\"$(){}[]|&;<>\\\n`=*?!~#-/.xX10", max_size=40), POLICIES)
 def test_any_text_gets_a_decision_that_is_explained(text: str, rules: Policy) -> None:
     decision = decide(call(text), [rules])

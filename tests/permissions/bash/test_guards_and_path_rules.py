@@ -1,11 +1,10 @@
 """Guards for secrets and protected places, and path rules, on the words of commands."""
 
-import os
 import re
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gencode.core.rules import Action, Policy, parse_rule
@@ -164,7 +163,7 @@ def test_a_word_that_may_be_any_path_is_a_possible_match() -> None:
         *(
             "cat $x",
             "cat *",
-            "cat {a,b}",
+            "cat {a,$x}",
             "xargs cat",
             "xargs",
             "cat ~bob/x",
@@ -320,7 +319,6 @@ def named_by(value: str) -> list[tuple[tuple[str, ...], bool]]:
     return [(folded(each), each.startswith("/")) for each in [value, *re.split("[=:,@]", value)]]
 
 
-@settings(max_examples=int(os.environ.get("GEN_EXAMPLES", "300")), deadline=None)
 @given(st.lists(LITERALS, min_size=1, max_size=3))
 def test_the_guards_find_all_that_the_letter_of_the_specification_names(values: list[str]) -> None:
     words = tuple(ShellWord((WordPiece(value),), value) for value in ("tool", *values))

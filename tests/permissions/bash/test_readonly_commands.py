@@ -2,6 +2,7 @@
 
 import pytest
 
+from gencode.permissions.bash.parts import ShellWord
 from gencode.permissions.bash.readonly import harmless_assignment, not_read_only, safe_name
 from gencode.permissions.bash.readonly_tables import ANY_ARGUMENTS
 from tests.permissions.bash.spelled import error_text, refusal
@@ -187,6 +188,9 @@ def test_only_the_words_count_and_not_what_holds_them() -> None:
     assert not_read_only(list(words), behind_xargs=False) == ""
 
 
+NO_VALUE = ShellWord((), "")
+
+
 @pytest.mark.parametrize(
     ("name", "safe", "harmless"),
     [
@@ -214,4 +218,4 @@ def test_only_the_words_count_and_not_what_holds_them() -> None:
     ],
 )
 def test_names_of_variables(name: str, safe: bool, harmless: bool) -> None:
-    assert (safe_name(name), harmless_assignment(name)) == (safe, harmless)
+    assert (safe_name(name), harmless_assignment(name, NO_VALUE)) == (safe, harmless)

@@ -78,6 +78,29 @@ reflog show HEAD main
 
 DOES_MORE = r"""
 
+grep -O x
+grep --open-files-in-pager x
+grep -f x y
+grep --textconv x
+grep --recurse-submodules x
+grep --no-index x
+config --list
+config user.name
+config --get credential.helper
+config --get http.proxy
+config --get user.name x
+config --get --file=x user.name
+for-each-ref '--format=%(signature)'
+branch '--format=%(signature:key)'
+branch --contains HEAD --delete x
+tag --sort=x new
+tag --contains HEAD -d x
+show-ref --exclude-existing
+check-ignore --output=x
+remote get-url --push x
+remote show origin
+merge-base --fork-point x
+log --is-ancestor
 -h
 --help
 --no-pager
@@ -102,7 +125,6 @@ commit
 fetch
 config -l
 grep -O x
-grep x
 difftool
 $sub
 stat*
@@ -111,7 +133,6 @@ Status
 log $x
 log "$x"
 log *.py
-log -- *.py
 log -- "$x"
 diff --output=d.patch
 diff --output d.patch
@@ -194,13 +215,11 @@ branch --lis x
 branch -- --list
 branch --list -- x
 branch --color
-branch --sort=x
 tag v1
 tag -a v1
 tag -d v1
 tag -ld v1
 tag -l -d v1
-tag -l --format=x
 tag -n
 tag v1 -l
 tag --lis

@@ -1,18 +1,16 @@
 """Bash patterns against the words of one command."""
 
-import os
 import re
 from collections.abc import Sequence
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gencode.core.rules import Action, Rule, written_in
 from gencode.permissions.bash.rule_automaton import Automaton, BashPattern, Track, bash_pattern, only_stars
 from tests.permissions.bash.judged import actions, all_are, judge
 
-EXAMPLES = settings(max_examples=int(os.environ.get("GEN_EXAMPLES", "300")), deadline=None)
 NOWHERE = 1 << 30
 
 VOCABULARY = ["git", "push", "x", "main", "testing"]
@@ -106,7 +104,7 @@ def test_a_lone_star_covers_an_unknown_word() -> None:
     assert judge("make $x all", "allow Bash(make * all)").action == "allow"
 
 
-@pytest.mark.parametrize("command", ["make $x", "make $x y", "make *", "make {clean,x}"])
+@pytest.mark.parametrize("command", ["make $x", "make $x y", "make *", "make {clean,$y}"])
 def test_a_rule_that_could_match_for_some_value_is_asked(command: str) -> None:
     decision = judge(command, "allow Bash", "deny Bash(make clean:*)")
     assert (decision.action, decision.rule) == ("ask", "deny Bash(make clean:*)")
@@ -150,7 +148,6 @@ def test_tools_are_known_by_any_spelling_of_their_name() -> None:
     assert found == ["deny"] * 4
 
 
-@EXAMPLES
 @given(PATTERNS, WORDS, st.booleans())
 def test_the_automaton_agrees_with_the_letter_of_the_specification(
     pattern: str, words: list[str | None], possible: bool
@@ -159,7 +156,6 @@ def test_the_automaton_agrees_with_the_letter_of_the_specification(
     assert matches(pattern, words, possible=possible) == expected
 
 
-@EXAMPLES
 @given(st.lists(PATTERNS, min_size=1, max_size=5), WORDS, st.booleans())
 def test_rules_compiled_together_match_as_each_alone(
     patterns: list[str], words: list[str | None], possible: bool
@@ -172,7 +168,6 @@ def test_rules_compiled_together_match_as_each_alone(
     assert together == alone
 
 
-@EXAMPLES
 @given(PATTERNS, WORDS, st.booleans())
 def test_reading_from_everywhere_finds_what_some_suffix_matches(
     pattern: str, words: list[str | None], possible: bool
@@ -182,7 +177,6 @@ def test_reading_from_everywhere_finds_what_some_suffix_matches(
     assert found == any(matches(pattern, words[at:], possible=possible) for at in range(len(words)))
 
 
-@EXAMPLES
 @given(PATTERNS, WORDS)
 def test_what_matches_for_certain_is_also_possible(pattern: str, words: list[str | None]) -> None:
     assert not matches(pattern, words) or matches(pattern, words, possible=True)

@@ -17,6 +17,10 @@ FILES = {
     "src/x.c": "int main(void) { return 0; } /* TODO */\n",
     "src/deep/y.md": "# y\n\nTODO\n",
     ".ignore": "ignored.log\n",
+    "a.py=x": "named like an assignment\n",
+    "-e": "named like an option of sed\n",
+    "--checkpoint-action=exec=thief": "named like an option of tar\n",
+    'BEGIN{system("thief")}': "named like a program of awk\n",
     ".gitignore": "*.log\n",
     "-o": "a file that is named like an option\n",
     "--output=stolen": "another one\n",
@@ -52,16 +56,17 @@ class ScratchTree:
 
     def changes(self, commands: list[str]) -> dict[str, tuple[object, object]]:
         """What is different after these commands have run: before and after, by name."""
-        before = self._seen()
+        before = self.seen()
         self.run(commands)
-        after = self._seen()
+        after = self.seen()
         return {
             name: (before.get(name), after.get(name))
             for name in before.keys() | after.keys()
             if before.get(name) != after.get(name)
         }
 
-    def _seen(self) -> dict[str, object]:
+    def seen(self) -> dict[str, object]:
+        """Every file and folder, with what can change about it."""
         found: dict[str, object] = {}
         for folder, folders, names in os.walk(self.root):
             if folder == str(self.root):

@@ -19,6 +19,8 @@ echo ready
 while :; do sleep 300; done; : WORD
 """
 """Leaves its session, forks twice, and ignores SIGTERM, in every combination."""
+SLEEPERS = HOSTILE.count("sleep")
+"""So many of its processes stay until somebody ends them."""
 
 
 def new_word() -> str:

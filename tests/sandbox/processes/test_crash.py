@@ -5,14 +5,17 @@ import os
 import signal
 import subprocess
 import sys
-from contextlib import suppress
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
 
 from gencode.sandbox.processes.environment import PROCESS_MARK
 from gencode.sandbox.processes.fork_server_client import end_leftovers
-from tests.sandbox.processes.living import HOSTILE, alive, eventually, new_word
+from gencode.sandbox.processes.process_tree import list_processes
+from tests.sandbox.processes.living import HOSTILE, SLEEPERS, alive, eventually, new_word
+from tests.waiting import until
 
 CRASHES = int(os.environ.get("GEN_KILLS", "1"))
 
@@ -34,13 +37,18 @@ asyncio.run(main())
 """
 
 
-def started(state: Path, *texts: str) -> "subprocess.Popen[str]":
-    """Another process of ours with these commands running."""
+@contextmanager
+def started(state: Path, *texts: str) -> "Generator[subprocess.Popen[str]]":
+    """Another process of ours with these commands running; it does not outlive a test that fails."""
     command = [sys.executable, "-c", PROCESS, str(state), *texts]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-    assert process.stdout is not None
-    assert process.stdout.readline() == "ready\n"
-    return process
+    with process:
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "ready\n"
+            yield process
+        finally:
+            process.kill()
 
 
 def below(word: str) -> list[int]:
@@ -84,18 +92,30 @@ async def test_what_could_not_notice_the_crash_is_swept_at_the_next_start(
     word = new_word()
     monkeypatch.setenv("OF_THIS_TEST", word)
     with started(state, HOSTILE.replace("WORD", word)) as process:
-        watchers = [each for each in below(word) if b"fork_server import main" in cmdline(each)]
-        assert len(watchers) == 2
+        [fork_server] = children(process.pid)
+        [guard] = children(fork_server)
+        watchers = [fork_server, guard]
+        await until(lambda: len(sleepers(word)) == SLEEPERS, "all of its commands sleep")
         for watcher in watchers:
             os.kill(watcher, signal.SIGSTOP)
         assert end_leftovers(state) == 0
         process.kill()
         process.wait()
-    left = below(word)
-    assert set(watchers) < set(left)
+    left = {*watchers, *sleepers(word)}
+    assert (len(left), left <= {*below(word)}) == (2 + SLEEPERS, True)
     assert await asyncio.to_thread(end_leftovers, state) >= len(left)
     assert await eventually(lambda: not alive(word))
     assert list((state / "keepers").iterdir()) == []
+
+
+def children(process: int) -> list[int]:
+    """The processes that a process has started, or adopted."""
+    return [each for each, (parent, _) in list_processes().items() if parent == process]
+
+
+def sleepers(word: str) -> list[int]:
+    """The commands that stay until somebody ends them."""
+    return [each for each in below(word) if cmdline(each).startswith(b"sleep\0")]
 
 
 def cmdline(process: int) -> bytes:

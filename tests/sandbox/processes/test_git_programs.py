@@ -12,6 +12,7 @@ from gencode.sandbox.processes.command import Command
 from gencode.sandbox.processes.command_runner import CommandRunner
 from gencode.sandbox.processes.environment import EnvironmentFilter
 from gencode.sandbox.processes.git_programs import may_run_git, neutral_settings
+from tests.sandbox.processes.poisoned_repository import git, plainly, poison, repository
 
 pytestmark = pytest.mark.needs("git")
 
@@ -29,85 +30,19 @@ READING = (
     *("git shortlog HEAD", "git ls-files -m -d -o", "git branch -vv", "git tag -l", "git remote -v"),
     *("git stash list", "git worktree list", "git reflog", "git cat-file -p HEAD", "git show"),
 )
-
-HOSTILE = """
-[core]
-    fsmonitor = "touch {0}; false"
-    pager = "touch {0}; cat"
-    hooksPath = "{1}"
-    sshCommand = "touch {0}"
-    alternateRefsCommand = "touch {0}"
-[diff]
-    external = "touch {0}"
-[diff "Evil.One"]
-    textconv = "touch {0}; cat"
-    command = "touch {0}"
-[filter "evil"]
-    clean = "touch {0}; cat"
-    smudge = "touch {0}; cat"
-    process = "touch {0}"
-    required = true
-[gpg]
-    program = "touch {0}"
-[gpg "ssh"]
-    program = "touch {0}"
-[gpg "openpgp"]
-    program = "touch {0}"
-[gpg "x509"]
-    program = "touch {0}"
-[merge "evil"]
-    driver = "touch {0}"
-[log]
-    showSignature = true
-    diffMerges = remerge
-[pager]
-    log = "touch {0}; cat"
-[pretty]
-    evil = %G? %H
-[diff]
-    submodule = diff
-    ignoreSubmodules = none
-[status]
-    submoduleSummary = true
-[submodule]
-    recurse = true
-[fetch]
-    recurseSubmodules = true
-[alias]
-    status = "!touch {0}"
-"""
+INTO_SUBMODULES = (
+    "git status",
+    "git diff",
+    "git diff HEAD",
+    "git log -p",
+    "git show",
+    "git describe --dirty",
+)
 
 
-def git(folder: Path, *words: str) -> None:
-    identity = ("-c", "user.name=n", "-c", "user.email=n@example.org", "-c", "protocol.file.allow=always")
-    subprocess.run(["git", *identity, *words], cwd=folder, check=True, capture_output=True)
-
-
-def plainly(folder: Path, *words: str) -> None:
-    """Git as anybody would run it."""
-    subprocess.run(["git", *words], cwd=folder, check=False, capture_output=True)
-
-
-def repository(folder: Path) -> Path:
-    """A repository with one commit and one change."""
-    folder.mkdir(parents=True)
-    git(folder, "init", "--quiet", "--initial-branch", "main")
-    (folder / "a.txt").write_text("one\n")
-    (folder / ".gitattributes").write_text("*.txt filter=evil diff=Evil.One merge=evil\n")
-    git(folder, "add", ".")
-    git(folder, "commit", "--quiet", "-m", "first")
-    (folder / "a.txt").write_text("two\n")
-    return folder
-
-
-def poison(config: Path, canary: Path) -> None:
-    with config.open("a") as file:
-        file.write(HOSTILE.format(canary, str(config.parent).replace("\\", r"\\").replace('"', r"\"")))
-
-
-async def read_all(folder: Path, tmp_path: Path) -> None:
+async def read_all(folder: Path, tmp_path: Path, texts: tuple[str, ...] = READING) -> None:
     async with CommandRunner(tmp_path / "state") as commands:
-        for text in READING:
+        for text in texts:
             await commands.run(Command(text, folder, seconds=30, reads_only=True))
 
 
@@ -157,11 +92,11 @@ def with_submodule(tmp_path: Path, *, name: str = "deep") -> tuple[Path, Path]:
 )
 async def test_a_submodule_of_any_name_is_left_alone(tmp_path: Path, name: str) -> None:
     folder, canary = with_submodule(tmp_path, name=name)
-    await read_all(folder, tmp_path)
+    await read_all(folder, tmp_path, INTO_SUBMODULES)
     (folder / ".gitmodules").unlink()
-    await read_all(folder, tmp_path)
+    await read_all(folder, tmp_path, INTO_SUBMODULES)
     git(folder, "rm", "--quiet", "--cached", ".gitmodules")
-    await read_all(folder, tmp_path)
+    await read_all(folder, tmp_path, INTO_SUBMODULES)
     assert not canary.exists()
     plainly(folder, "status")
     assert canary.exists()

@@ -1,4 +1,4 @@
-"""A post office for tests: parcels in memory, a sender with a repository, and a worker with a home."""
+"""A post office for tests: snapshots in memory, a sender with a repository, and a worker with a home."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -60,11 +60,11 @@ class Office:
 
 
 async def sent(folder: Path, office: Office) -> FolderSnapshot:
-    """A folder as a parcel."""
+    """A folder as a snapshot."""
     return await SnapshotBuilder(folder, folder.parent / "own", office).build()
 
 
-async def arrived(parcel: FolderSnapshot, office: Office, home: Path, task: str = TASK) -> TaskWorktree:
+async def arrived(snapshot: FolderSnapshot, office: Office, home: Path, task: str = TASK) -> TaskWorktree:
     """The copy of it on a worker."""
-    office.lodgings.append(await open_task_worktree(IncomingTask(task, "/there", parcel), office, home))
+    office.lodgings.append(await open_task_worktree(IncomingTask(task, "/there", snapshot), office, home))
     return office.lodgings[-1]

@@ -101,14 +101,14 @@ async def test_what_was_not_committed_at_home_is_not_committed_in_the_copy_and_c
 async def test_a_task_goes_on_elsewhere_at_its_own_commit(tmp_path: Path, office: Office) -> None:
     repo = repository(tmp_path / "repo", a_txt=TEN)
     (repo / "a.txt").write_text("changed\n")
-    parcel = await sent(repo, office)
-    first = await arrived(parcel, office, tmp_path / "home")
+    snapshot = await sent(repo, office)
+    first = await arrived(snapshot, office, tmp_path / "home")
     stated(first.cwd, "b.txt", "b\n", "Add b")
     (first.cwd / "c.txt").write_text("left\n")
     await handed_in(first, office)
     (repo / "b.txt").write_text("mine\n")
     assert await brought(repo, office) == "offered"
-    second = await arrived(parcel, office, tmp_path / "other")
+    second = await arrived(snapshot, office, tmp_path / "other")
     assert subjects(second.cwd) == ["Add b", "a step"]
     assert git(second.cwd, "status", "--short").splitlines() == [" M a.txt", "?? c.txt"]
     stated(second.cwd, "c.txt", "left\nand more\n", "Add c")
@@ -122,8 +122,8 @@ async def test_commits_that_are_not_in_the_last_state_stay_and_are_told(
     tmp_path: Path, office: Office
 ) -> None:
     repo = repository(tmp_path / "repo", a_txt=TEN)
-    parcel = await sent(repo, office)
-    lodging = await arrived(parcel, office, tmp_path / "home")
+    snapshot = await sent(repo, office)
+    lodging = await arrived(snapshot, office, tmp_path / "home")
     copy, here = lodging.cwd, git(lodging.cwd, "symbolic-ref", "--short", "HEAD")
     git(copy, "checkout", "--quiet", "-b", "try")
     stated(copy, "try.txt", "try\n", "Try")
@@ -134,11 +134,11 @@ async def test_commits_that_are_not_in_the_last_state_stay_and_are_told(
     only = "what was committed on other branches stays in the copy only: refs/heads/try"
     assert (work.notes, [each.path for each in work.files]) == ((only,), ["a.txt"])
     assert git(copy, "show", "try:try.txt") == "try"
-    idle = await arrived(parcel, office, tmp_path / "home", "00000002")
+    idle = await arrived(snapshot, office, tmp_path / "home", "00000002")
     (idle.cwd / "a.txt").write_text("put away\n")
     git(idle.cwd, "stash")
     kept = await handed_in(idle, office)
-    assert (kept.kept, kept.commit, "is in no file stays in" in kept.notes[0]) == (True, parcel.tip, True)
+    assert (kept.kept, kept.commit, "is in no file stays in" in kept.notes[0]) == (True, snapshot.tip, True)
     assert "put away" in git(idle.cwd, "stash", "show", "-p")
 
 
@@ -346,7 +346,7 @@ async def test_nothing_that_an_agent_put_into_its_repository_runs_or_leads_elsew
     assert await brought(repo, office) == "applied"
     assert ((repo / "a.txt").read_text(), (repo / "b.txt").read_text()) == ("changed\n", "b\n")
     lodging.release(tmp_path / "home")
-    again = await arrived(office.back[TASK][0].parcel, office, tmp_path / "home")
+    again = await arrived(office.back[TASK][0].snapshot, office, tmp_path / "home")
     assert ((again.cwd / "a.txt").is_file(), proof.exists()) == (True, False)
 
 
@@ -356,8 +356,8 @@ async def test_no_commit_is_taken_from_another_repository_and_no_object_is_forge
     repo = repository(tmp_path / "repo", a_txt=TEN)
     secret = repository(tmp_path / "secret", key_txt="secret\n")
     stolen = git(secret, "rev-parse", "HEAD")
-    parcel = await sent(repo, office)
-    thief = await arrived(parcel, office, tmp_path / "home")
+    snapshot = await sent(repo, office)
+    thief = await arrived(snapshot, office, tmp_path / "home")
     (thief.cwd / ".git" / "objects" / "info" / "alternates").write_text(f"{secret}/.git/objects\n")
     (thief.cwd / ".git" / "HEAD").write_text(f"{stolen}\n")
     (thief.cwd / "b.txt").write_text("b\n")
@@ -367,7 +367,7 @@ async def test_no_commit_is_taken_from_another_repository_and_no_object_is_forge
     assert await brought(repo, office) == "applied"
     there = thief.tree.repository
     assert stolen not in git(there, "cat-file", "--batch-check", "--batch-all-objects")
-    forger = await arrived(parcel, office, tmp_path / "home", "00000002")
+    forger = await arrived(snapshot, office, tmp_path / "home", "00000002")
     stated(forger.cwd, "c.txt", "c\n", "Add c")
     blob = git(forger.cwd, "rev-parse", "HEAD:c.txt")
     (forger.cwd / "d.txt").write_text("forged\n")

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
+from tests.workspaces.transfer.fork_parcel import FORK, with_work
+from tests.workspaces.transfer.input_file import with_input
+from tests.workspaces.transfer.mirror_folder import mirror_of
 from tests.workspaces.transfer.post import TASK, Office, arrived, sent
-from tests.workspaces.transfer.test_fork_parcels import FORK, with_work
-from tests.workspaces.transfer.test_lodging import with_input
 from tests.workspaces.worktrees.yard import TEN, git, repository
 
-from gencode.journal.folder_snapshot import FolderSnapshot, InvalidSnapshot
+from gencode.journal.folder_snapshot import InvalidSnapshot
 from gencode.workspaces.transfer.apply_changes import ChangeApplier
-from gencode.workspaces.transfer.mirror import RepositoryMirror
 
 pytestmark = pytest.mark.needs("git")
 NOTHING = "0" * 40
@@ -46,10 +46,6 @@ def only_the_commit(mirror: Path, repo: Path, name: str) -> None:
     text = with_input(repo, "cat-file", "commit", name, text=b"")
     there = with_input(mirror, "hash-object", "-t", "commit", "-w", "--stdin", text=text)
     assert there.decode().strip() == name
-
-
-def mirror_of(parcel: FolderSnapshot, home: Path) -> Path:
-    return RepositoryMirror(home, parcel.key).path
 
 
 async def test_a_worktree_that_is_being_made_beside_it_takes_nothing_from_a_task(
@@ -115,12 +111,12 @@ async def test_a_folder_whose_commit_came_without_its_files_is_had_again(
     first = await sent(repo, office)
     head = git(repo, "rev-parse", "HEAD")
     fetched = replace(first, key="b" * 40, remote=f"file://{repo}", branch="main", known=(head,), packs=())
-    for parcel in (first, fetched):
-        mirror = mirror_of(parcel, home)
+    for snapshot in (first, fetched):
+        mirror = mirror_of(snapshot, home)
         mirror.parent.mkdir(parents=True)
         git(mirror.parent, "init", "--quiet", "--bare", str(mirror))
         only_the_commit(mirror, repo, head)
-        lodging = await arrived(parcel, office, home, f"0123abc{parcel.key[0]}")
+        lodging = await arrived(snapshot, office, home, f"0123abc{snapshot.key[0]}")
         assert (lodging.cwd / "a.txt").read_text() == TEN
 
 

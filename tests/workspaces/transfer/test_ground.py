@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 from tests.workspaces.transfer.post import TASK, Office, arrived
-from tests.workspaces.transfer.test_tree_parcels import packed, worktree
+from tests.workspaces.transfer.tree_parcel import packed, worktree
 from tests.workspaces.worktrees.yard import commit, git
 
 from gencode.core.events import TaskCreated
@@ -30,7 +30,7 @@ async def worked(tmp_path: Path, office: Office, do: Callable[[Path], object]) -
     await lodging.hand_in(office, "me", "far")
     created = TaskCreated("tester", "work", cwd=str(repo), worktree=str(tree.path))
     task = Task(TASK, created, "", Status.COMPLETED, 1)
-    return LatestWork(task, branch=tree.branch, back=office.back[TASK], parcels=office), tree
+    return LatestWork(task, branch=tree.branch, back=office.back[TASK], snapshots=office), tree
 
 
 async def asided(ground: LatestWork, tree: Worktree, office: Office) -> tuple[bool, MissingChanges | None]:
@@ -51,12 +51,12 @@ async def test_what_is_not_in_the_worktree_is_put_on_a_branch_and_told(
     own, kept = commit(tree.path, new_txt="here\n"), f"{BRANCH}-{office.back[TASK][0].commit[:8]}"
     missing = MissingChanges("on_branch", worker="far", branch=kept, top=str(tree.repository))
     before = f"changes on far: they are on the branch {kept} of {tree.repository}"
-    assert missing.told() == f"it continues without its {before}"
-    assert missing.told_agent() == f"You continue without your {before}."
+    assert missing.user_note() == f"it continues without its {before}"
+    assert missing.agent_note() == f"You continue without your {before}."
     for _ in range(2):  # whoever sends it may have to try again
         assert await asided(ground, tree, office) == (True, missing)
-    parcel = await packed(tree.repository, tree, office)
-    assert await save_returned_work(ground, LocalWork(tree.branch), parcel) == (True, missing)
+    snapshot = await packed(tree.repository, tree, office)
+    assert await save_returned_work(ground, LocalWork(tree.branch), snapshot) == (True, missing)
     assert git(tree.path, "rev-parse", kept) == office.back[TASK][0].commit
     assert (git(tree.path, "rev-parse", BRANCH), git(tree.path, "status", "--short")) == (own, "")
 
@@ -67,7 +67,7 @@ async def test_what_is_all_in_the_worktree_needs_no_branch(tmp_path: Path, offic
     work, body = office.back[TASK]
     await ChangeApplier(tree.repository, office).fetch(work, body)
     commit(tree.path, other_txt="so that it comes into the files\n")
-    assert await merge_into_worktree(tree, work.commit, work.parcel.tip) == ""
+    assert await merge_into_worktree(tree, work.commit, work.snapshot.tip) == ""
     assert await asided(ground, tree, office) == (True, None)
     assert git(tree.path, "branch", "--list", f"{BRANCH}*", "--format=%(refname:short)") == BRANCH
 
@@ -88,13 +88,13 @@ async def test_what_cannot_be_put_on_a_branch_is_gone_on_from_and_told(
     assert missing is not None
     assert (goes, missing.state, missing.branch, missing.worker) == (False, "in_worktree", BRANCH, "far")
     first = f"You continue without your changes on the branch {BRANCH}: the copy has your changes on far, "
-    assert missing.told_agent().startswith(f"{first}which could not be put on a branch: ")
+    assert missing.agent_note().startswith(f"{first}which could not be put on a branch: ")
 
 
 async def test_what_was_taken_over_or_is_nothing_is_not_looked_at(tmp_path: Path, office: Office) -> None:
     ground, tree = await worked(tmp_path, office, new)
     work = office.back[TASK][0]
-    for each in (replace(work, taken=True), replace(work, commit=work.parcel.tip)):
+    for each in (replace(work, taken=True), replace(work, commit=work.snapshot.tip)):
         assert await asided(replace(ground, back=(each, b"")), tree, office) == (True, None)
 
 
@@ -118,7 +118,7 @@ async def test_only_the_own_branch_of_a_worktree_is_moved_forward(
     work, body = office.back[TASK]
     await ChangeApplier(tree.repository, office).fetch(work, body)
     git(tree.path, "checkout", "--quiet", *(["--detach"] if detached else ["-b", "feature"]))
-    assert await merge_into_worktree(tree, work.commit, work.parcel.tip) == ""
+    assert await merge_into_worktree(tree, work.commit, work.snapshot.tip) == ""
     assert (git(tree.path, "rev-parse", "HEAD"), git(tree.path, "status", "--short")) == (
         tree.base,
         "?? new.txt",

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
+from tests.workspaces.transfer.mirror_folder import mirror_of
 from tests.workspaces.transfer.post import TASK, Office, arrived, sent
-from tests.workspaces.transfer.test_crowded import mirror_of
 from tests.workspaces.worktrees.halves import STEPS, branches, half_made, tip_of
 from tests.workspaces.worktrees.yard import TEN, commit, git, repository
 

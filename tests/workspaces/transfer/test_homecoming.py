@@ -72,7 +72,7 @@ async def test_a_conflict_changes_no_file_and_is_offered(tmp_path: Path, office:
     arrival = await brought(repo, office)
     assert (arrival.state, arrival.conflicts, (repo / "a.txt").read_text()) == ("offered", ("a.txt",), mine)
     assert state(repo) == (" M a.txt", f"gencode/{TASK}\nmain")
-    base = office.back[TASK][0].parcel.tip[:12]
+    base = office.back[TASK][0].snapshot.tip[:12]
     patch = f"git -C {repo} diff --binary {base} gencode/{TASK}"
     assert [*listed(arrival.files), *describe_result(arrival)] == [
         "changed a.txt +1 -1",
@@ -164,7 +164,7 @@ async def test_work_that_is_forged_or_not_whole_is_refused(tmp_path: Path, offic
     for wrong, pack in (
         (replace(work, commit="1" * 40), body),
         (replace(work, commit="--output=x"), body),
-        (replace(work, parcel=replace(work.parcel, tip="2" * 40, packs=())), body),
+        (replace(work, snapshot=replace(work.snapshot, tip="2" * 40, packs=())), body),
         (work, body[:-25]),
         (work, b"PACK"),
         (replace(work, task="../../main"), body),
@@ -183,7 +183,7 @@ async def test_a_checkout_without_the_beginning_is_told_so(tmp_path: Path, offic
     await worked(repo, office, lambda copy: (copy / "a.txt").write_text("changed\n"))
     work, body = office.back[TASK]
     other = repository(tmp_path / "other", z_txt="z\n")
-    known = replace(work, parcel=replace(work.parcel, known=(work.parcel.tip,), packs=()))
+    known = replace(work, snapshot=replace(work.snapshot, known=(work.snapshot.tip,), packs=()))
     with pytest.raises(UserMistake, match="does not have the commit"):
         await ChangeApplier(other, office).preview(known, body)
     office.packs.clear()

@@ -5,15 +5,10 @@ from pathlib import Path
 
 import pytest
 from tests.workspaces.transfer.post import Office, arrived, sent
+from tests.workspaces.transfer.private_key import LINE, pem
 from tests.workspaces.worktrees.yard import commit, everything, git, repository
 
 from gencode.workspaces.transfer.excluded_files import has_private_key, is_secret_file
-
-LINE = "MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQC7VJTUt9Us8cKj"
-
-
-def pem(kind: str = "RSA PRIVATE KEY") -> str:
-    return f"-----BEGIN {kind}-----\n{LINE}\n-----END {kind}-----\n"
 
 
 def names(folder: Path) -> list[str]:
@@ -35,13 +30,13 @@ async def test_staged_keys_stay_at_home(tmp_path: Path, office: Office) -> None:
     git(repo, "add", ".env.prod")
     (repo / "old.key").write_text("known, and changed\n")
     before = everything(repo)
-    parcel = await sent(repo, office)
-    lodging = await arrived(parcel, office, tmp_path / "home")
+    snapshot = await sent(repo, office)
+    lodging = await arrived(snapshot, office, tmp_path / "home")
     assert everything(repo) == before
     assert names(lodging.cwd) == [".gitignore", "fine.py", "old.key"]
     assert (lodging.cwd / "old.key").read_text() == "known, and changed\n"
     kept = ".env, .env.prod, forced.pfx, ita.pem, notes.txt, st/.env"
-    assert parcel.notes == (f"not sent: new files that may hold secrets: {kept}",)
+    assert snapshot.notes == (f"not sent: new files that may hold secrets: {kept}",)
 
 
 @pytest.mark.needs("git")
@@ -52,10 +47,10 @@ async def test_staged_keys_stay_at_home_before_the_first_commit(tmp_path: Path, 
     for name in (".env", "a.txt"):
         (repo / name).write_text("TOKEN=secret\n")
     git(repo, "add", ".")
-    parcel = await sent(repo, office)
-    lodging = await arrived(parcel, office, tmp_path / "home")
+    snapshot = await sent(repo, office)
+    lodging = await arrived(snapshot, office, tmp_path / "home")
     assert names(lodging.cwd) == ["a.txt"]
-    assert parcel.notes == ("not sent: new files that may hold secrets: .env",)
+    assert snapshot.notes == ("not sent: new files that may hold secrets: .env",)
 
 
 @pytest.mark.needs("git")
@@ -70,11 +65,11 @@ async def test_of_keys_in_conflict_those_that_were_committed_here_travel(
     commit(repo, known_key="ours\n")
     with pytest.raises(subprocess.CalledProcessError):
         git(repo, "merge", "other")
-    parcel = await sent(repo, office)
-    lodging = await arrived(parcel, office, tmp_path / "home")
+    snapshot = await sent(repo, office)
+    lodging = await arrived(snapshot, office, tmp_path / "home")
     assert names(lodging.cwd) == ["known.key"]
     assert "theirs" in (lodging.cwd / "known.key").read_text()
-    assert parcel.notes == ("not sent: new files that may hold secrets: gone.key",)
+    assert snapshot.notes == ("not sent: new files that may hold secrets: gone.key",)
 
 
 @pytest.mark.parametrize(

@@ -5,19 +5,14 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+from tests.workspaces.transfer.notices import said
 from tests.workspaces.transfer.post import TASK, Office, sent
 from tests.workspaces.worktrees.yard import commit, git, repository
 
-from gencode.core.changes import told
 from gencode.fleet.worker_workspace import CopiedTaskFolder
-from gencode.tasks.task_folders import FolderSummary
 from gencode.workspaces.transfer.worker_copy import IncomingTask
 
 pytestmark = pytest.mark.needs("git")
-
-
-def said(ending: FolderSummary) -> str:
-    return told(ending.changes) if ending.changes else ""
 
 
 @asynccontextmanager

@@ -4,8 +4,8 @@ import random
 from pathlib import Path
 
 import pytest
+from tests.workspaces.transfer.notices import said
 from tests.workspaces.transfer.post import TASK, Office, arrived, sent
-from tests.workspaces.transfer.test_left_behind import said
 from tests.workspaces.worktrees.yard import TEN, git, repository
 
 from gencode.fleet.worker_workspace import CopiedTaskFolder
@@ -103,7 +103,7 @@ async def test_the_result_names_what_stayed_and_where_and_who_goes_on_elsewhere_
     again = await CopiedTaskFolder.prepare(guest, office, tmp_path / "other", "near")
     assert sorted(each.name for each in again.workspace.cwd.iterdir()) == [".git", "a.txt", "old.bin"]
     [told] = again.change_notice()
-    assert told.text.endswith(": big.bin.")
+    assert told.text.endswith(": big.bin.]")
     await again.leave(tmp_path / "other")
     same = await CopiedTaskFolder.prepare(guest, office, tmp_path / "home", "far")
     assert (same.same_place, (same.workspace.cwd / "big.bin").exists()) == (True, True)

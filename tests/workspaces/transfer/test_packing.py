@@ -1,4 +1,4 @@
-"""What goes into a parcel, what stays at home, and what is too large to travel."""
+"""What goes into a snapshot, what stays at home, and what is too large to travel."""
 
 import os
 from pathlib import Path
@@ -37,10 +37,10 @@ async def test_a_folder_arrives_as_it_is_and_stays_as_it_is(tmp_path: Path, offi
     (repo / "no.log").write_text("ignored\n")
     (repo / "deep" / ".env").write_text("KEY=1\n")
     before = everything(repo)
-    parcel = await sent(repo, office)
-    lodging = await arrived(parcel, office, tmp_path / "home")
+    snapshot = await sent(repo, office)
+    lodging = await arrived(snapshot, office, tmp_path / "home")
     assert everything(repo) == before
-    assert parcel.notes == ("not sent: new files that may hold secrets: deep/.env",)
+    assert snapshot.notes == ("not sent: new files that may hold secrets: deep/.env",)
     there = ["deep/new/b.bin", "deep/run.sh", "kept.txt", "link", ".gitignore", "a.txt"]
     assert names(lodging.cwd) == sorted(there)
     assert (lodging.cwd / "a.txt").read_text() == "and changed again\n"
@@ -106,8 +106,8 @@ async def test_a_remote_that_is_not_safe_or_only_here_is_not_named(tmp_path: Pat
     repo = repository(tmp_path / "repo")
     git(repo, "remote", "add", "origin", address)
     git(repo, "update-ref", "refs/remotes/origin/main", "HEAD")
-    parcel = await sent(repo, Office())
-    assert (parcel.remote, parcel.known, len(parcel.packs)) == ("", (), 1)
+    snapshot = await sent(repo, Office())
+    assert (snapshot.remote, snapshot.known, len(snapshot.packs)) == ("", (), 1)
 
 
 async def test_a_shallow_clone_travels_without_its_history_and_says_why(
@@ -117,8 +117,8 @@ async def test_a_shallow_clone_travels_without_its_history_and_says_why(
     commit(repo, a_txt="second\n")
     git(tmp_path, "clone", "--quiet", "--depth=1", f"file://{repo}", "shallow")
     git(tmp_path / "shallow", "remote", "remove", "origin")
-    parcel = await sent(tmp_path / "shallow", office)
-    assert (parcel.notes, parcel.head) == ((SHALLOW,), "")
+    snapshot = await sent(tmp_path / "shallow", office)
+    assert (snapshot.notes, snapshot.head) == ((SHALLOW,), "")
 
 
 async def test_a_history_that_is_too_large_is_left_out_and_a_folder_that_is_stays(
@@ -131,9 +131,9 @@ async def test_a_history_that_is_too_large_is_left_out_and_a_folder_that_is_stay
     (repo / "old.bin").unlink()
     commit(repo)
     monkeypatch.setattr(checkout, "MOST_PACK", 700)
-    parcel = await sent(repo, office)
-    assert (parcel.notes, parcel.head) == ((NO_HISTORY,), "")
-    lodging = await arrived(parcel, office, tmp_path / "home")
+    snapshot = await sent(repo, office)
+    assert (snapshot.notes, snapshot.head) == ((NO_HISTORY,), "")
+    lodging = await arrived(snapshot, office, tmp_path / "home")
     assert names(lodging.cwd) == ["a.txt", "sub/b.txt"]
     monkeypatch.setattr(checkout, "MOST_PACK", 100)
     with pytest.raises(UserMistake, match="is too large to send: packed it has more than 32 MiB"):
@@ -220,15 +220,15 @@ async def test_only_what_its_sender_trusts_is_trusted(tmp_path: Path, office: Of
     (repo / ".gen" / "agents" / "x.md").write_text("---\nname: x\ndescription: d\n---\nx\n")
     assert (await sent(repo, office)).trusted == {}
     trust(standing(repo, own), own)
-    parcel = await sent(repo, office)
-    assert list(parcel.trusted) == [".gen/agents/x.md"]
-    lodging = await arrived(parcel, office, home)
+    snapshot = await sent(repo, office)
+    assert list(snapshot.trusted) == [".gen/agents/x.md"]
+    lodging = await arrived(snapshot, office, home)
     assert standing(lodging.cwd, home).state == "untrusted"
     lodging.trust(home)
     assert standing(lodging.cwd, home).state == "trusted"
     lodging.release(home)
     assert standing(lodging.cwd, home).state == "untrusted"
-    other = replace(parcel, trusted={".gen/agents/x.md": "0" * 64})
+    other = replace(snapshot, trusted={".gen/agents/x.md": "0" * 64})
     again = await arrived(other, office, home)
     again.trust(home)
     assert (again.kept, standing(again.cwd, home).state) == (True, "untrusted")

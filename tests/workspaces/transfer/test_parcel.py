@@ -1,10 +1,10 @@
 """Addresses that travel, words that are what they should be, and the mark of a folder."""
 
-import os
 from pathlib import Path
+from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.workspaces.worktrees.yard import git, repository
@@ -12,7 +12,6 @@ from tests.workspaces.worktrees.yard import git, repository
 from gencode.core.errors import UserMistake
 from gencode.journal.folder_snapshot import FolderSnapshot, checked, mark_of, safe_remote
 
-EXAMPLES = int(os.environ.get("GEN_EXAMPLES", "60"))
 SOUND = FolderSnapshot(
     key="a" * 40, tip="b" * 40, below="src/app", remote="https://example.org/r.git", branch="main"
 )
@@ -72,7 +71,6 @@ def test_an_address_that_could_run_something_or_is_not_guarded_does_not_travel(a
     assert safe_remote(address) == ""
 
 
-@settings(max_examples=EXAMPLES)
 @given(st.text(st.sampled_from("ahs:/@.-tpfile[]\\ ?#%\n~"), max_size=30))
 def test_whatever_travels_is_one_of_the_safe_forms_and_stays_as_it_is(text: str) -> None:
     found = safe_remote(text)
@@ -104,7 +102,7 @@ def test_whatever_travels_is_one_of_the_safe_forms_and_stays_as_it_is(text: str)
     ],
     ids=str,
 )
-def test_a_parcel_with_a_word_that_is_not_what_it_should_be_is_refused(wrong: dict[str, object]) -> None:
+def test_a_parcel_with_a_word_that_is_not_what_it_should_be_is_refused(wrong: dict[str, Any]) -> None:
     assert checked(SOUND) == SOUND
     with pytest.raises(UserMistake, match="its folder"):
         checked(replace(SOUND, **wrong))

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
+from tests.workspaces.transfer.packer import HERE, packer
 from tests.workspaces.transfer.post import Office, arrived, sent
 from tests.workspaces.worktrees.yard import TEN, git, repository
 
@@ -13,19 +14,8 @@ from gencode.core.place import CopiedFolder, FolderCopy
 from gencode.core.rules import Action, Mode, Policy, parse_rule, written_in
 from gencode.fleet.workspace_transfer import may_write
 from gencode.journal.folder_snapshot import FolderSnapshot, InvalidSnapshot, checked
-from gencode.workspaces.transfer.snapshot_builder import EnclosingCopy, SnapshotBuilder
-from gencode.workspaces.transfer.worker_copy import TaskWorktree
 
 pytestmark = pytest.mark.needs("git")
-
-HERE = CopiedFolder("/home/me/repo", "/home/me")
-
-
-def packer(lodging: TaskWorktree, office: Office, tmp_path: Path) -> SnapshotBuilder:
-    copied = FolderCopy(str(lodging.tree.path), HERE.folder, HERE.home)
-    return SnapshotBuilder(
-        lodging.cwd, tmp_path / "home", office, EnclosingCopy(lodging.guest.parcel, copied)
-    )
 
 
 async def test_a_copy_of_a_copy_has_all_that_was_done_and_lies_in_the_same_mirror(
@@ -38,9 +28,9 @@ async def test_a_copy_of_a_copy_has_all_that_was_done_and_lies_in_the_same_mirro
     git(first.cwd, "add", "b.txt")
     git(first.cwd, "commit", "--quiet", "--message", "Add b")
     (first.cwd / "a.txt").write_text("changed\n")
-    parcel = await packer(first, office, tmp_path).build()
-    assert (parcel.key, parcel.earlier) == (first.guest.parcel.key, (HERE,))
-    second = await arrived(checked(parcel), office, tmp_path / "home", "00000002")
+    snapshot = await packer(first, office, tmp_path).build()
+    assert (snapshot.key, snapshot.earlier) == (first.guest.snapshot.key, (HERE,))
+    second = await arrived(checked(snapshot), office, tmp_path / "home", "00000002")
     texts = {name: (second.cwd / name).read_text() for name in ("a.txt", "b.txt", "new.txt")}
     assert texts == {"a.txt": "changed\n", "b.txt": "b\n", "new.txt": "new\n"}
     assert second.tree.repository == first.tree.repository
@@ -51,15 +41,17 @@ async def test_what_a_remote_has_of_the_original_does_not_travel_again(
     tmp_path: Path, office: Office
 ) -> None:
     repo = repository(tmp_path / "repo", a_txt=TEN)
-    parcel = await sent(repo, office)
-    first = await arrived(parcel, office, tmp_path / "home")
-    remote = replace(parcel, remote="https://git.example/repo", branch="main", known=(parcel.head,), packs=())
-    first.guest = replace(first.guest, parcel=remote)
+    snapshot = await sent(repo, office)
+    first = await arrived(snapshot, office, tmp_path / "home")
+    remote = replace(
+        snapshot, remote="https://git.example/repo", branch="main", known=(snapshot.head,), packs=()
+    )
+    first.guest = replace(first.guest, snapshot=remote)
     (first.cwd / "a.txt").write_text("changed\n")
     onward = await packer(first, office, tmp_path).build()
-    assert (onward.remote, onward.branch, onward.known) == (remote.remote, "main", (parcel.head,))
+    assert (onward.remote, onward.branch, onward.known) == (remote.remote, "main", (snapshot.head,))
     assert [pack[0] for pack in onward.packs] == ["s"]
-    first.guest = replace(first.guest, parcel=replace(remote, known=("1" * 40,)))
+    first.guest = replace(first.guest, snapshot=replace(remote, known=("1" * 40,)))
     alone = await packer(first, office, tmp_path).build()
     assert (alone.remote, [pack[0] for pack in alone.packs]) == ("", ["h", "s"])
 
@@ -87,7 +79,7 @@ def test_what_an_agent_below_wrote_is_judged_by_the_names_of_the_first_sender(tm
     [(CopiedFolder("repo"),), (CopiedFolder("/a", "b"),), (CopiedFolder("/a\n"),), (CopiedFolder("/a"),) * 9],
 )
 def test_a_parcel_that_names_what_cannot_be_is_refused(earlier: tuple[CopiedFolder, ...]) -> None:
-    parcel = FolderSnapshot(key="a" * 40, tip="b" * 40, earlier=earlier)
+    snapshot = FolderSnapshot(key="a" * 40, tip="b" * 40, earlier=earlier)
     with pytest.raises(InvalidSnapshot, match="not a valid path"):
-        checked(parcel)
-    assert checked(replace(parcel, earlier=(HERE,))).earlier == (HERE,)
+        checked(snapshot)
+    assert checked(replace(snapshot, earlier=(HERE,))).earlier == (HERE,)

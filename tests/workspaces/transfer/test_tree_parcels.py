@@ -1,35 +1,19 @@
-"""Parcels of worktrees on this machine: how their agent began, what it did, and no keys."""
+"""Snapshots of worktrees on this machine: how their agent began, what it did, and no keys."""
 
 from pathlib import Path
 
 import pytest
 from tests.workspaces.transfer.post import Office, arrived
+from tests.workspaces.transfer.tree_parcel import forked, packed, worktree
 from tests.workspaces.worktrees.yard import TEN, git, repository
 
 from gencode.core.errors import UserMistake
-from gencode.core.events import Event, TaskCreated
 from gencode.core.spec import Workspace
-from gencode.core.task import fold
-from gencode.journal.folder_snapshot import FolderSnapshot
-from gencode.stores.memory import MemoryStore
-from gencode.tasks.task_folders import TaskFolders
 from gencode.workspaces.transfer.snapshot_builder import SHALLOW, SnapshotBuilder, snapshot_worktree
 from gencode.workspaces.worktrees.agent_work import commit_work
 from gencode.workspaces.worktrees.create import create_worktree
-from gencode.workspaces.worktrees.worktree import Worktree, read_record
 
 pytestmark = pytest.mark.needs("git")
-
-
-async def worktree(tmp_path: Path) -> tuple[Path, Worktree]:
-    repo = repository(tmp_path / "repo", a_txt=TEN, _gitignore="*.log\n")
-    return repo, await create_worktree(Workspace(repo, repo, tmp_path), tmp_path / "own", "0123abcd")
-
-
-async def packed(repo: Path, tree: Worktree, office: Office, *, with_work: bool = True) -> FolderSnapshot:
-    parcel = await snapshot_worktree(tree.path, repo, tree.path.parents[2], office, with_work=with_work)
-    assert parcel is not None
-    return parcel
 
 
 async def test_a_copy_begins_as_the_worktree_is_at_the_commit_of_its_agent(
@@ -42,9 +26,9 @@ async def test_a_copy_begins_as_the_worktree_is_at_the_commit_of_its_agent(
     (tree.path / "new.txt").write_text("new\n")
     (tree.path / "own.log").write_text("ignored\n")
     head, before = git(tree.path, "rev-parse", "HEAD"), git(repo, "count-objects")
-    parcel = await packed(repo, tree, office)
-    lodging = await arrived(parcel, office, tmp_path / "home")
-    assert (parcel.tip, parcel.head, parcel.start_head) == (tree.base, tree.base, head)
+    snapshot = await packed(repo, tree, office)
+    lodging = await arrived(snapshot, office, tmp_path / "home")
+    assert (snapshot.tip, snapshot.head, snapshot.start_head) == (tree.base, tree.base, head)
     assert git(lodging.cwd, "log", "-1", "--format=%s") == "Changed"
     assert git(lodging.cwd, "status", "--short") == "?? new.txt"
     assert {each.name for each in lodging.cwd.iterdir()} == {".git", ".gitignore", "a.txt", "new.txt"}
@@ -54,9 +38,9 @@ async def test_a_copy_begins_as_the_worktree_is_at_the_commit_of_its_agent(
 async def test_without_the_work_it_is_as_the_agent_began(tmp_path: Path, office: Office) -> None:
     repo, tree = await worktree(tmp_path)
     (tree.path / "new.txt").write_text("new\n")
-    parcel = await packed(repo, tree, office, with_work=False)
-    lodging = await arrived(parcel, office, tmp_path / "home")
-    assert (parcel.tip, parcel.start, (lodging.cwd / "new.txt").exists()) == (tree.base, "", False)
+    snapshot = await packed(repo, tree, office, with_work=False)
+    lodging = await arrived(snapshot, office, tmp_path / "home")
+    assert (snapshot.tip, snapshot.start, (lodging.cwd / "new.txt").exists()) == (tree.base, "", False)
 
 
 async def test_keys_do_not_travel_not_even_committed_ones(tmp_path: Path, office: Office) -> None:
@@ -68,11 +52,11 @@ async def test_keys_do_not_travel_not_even_committed_ones(tmp_path: Path, office
     await commit_work(tree)  # this commits all that its agent left
     git(tree.path, "rm", "--quiet", ".env")
     git(tree.path, "commit", "--quiet", "--message", "Away with it")
-    parcel = await packed(repo, tree, office)
-    lodging = await arrived(parcel, office, tmp_path / "home")
+    snapshot = await packed(repo, tree, office)
+    lodging = await arrived(snapshot, office, tmp_path / "home")
     assert git(lodging.cwd, "status", "--short") == " D a.txt\n?? new.txt"
-    assert (parcel.start_head, git(lodging.cwd, "log", "--all", "--format=%s", "--", ".env")) == ("", "")
-    assert parcel.notes == ("not sent: new files that may hold secrets: id_rsa",)
+    assert (snapshot.start_head, git(lodging.cwd, "log", "--all", "--format=%s", "--", ".env")) == ("", "")
+    assert snapshot.notes == ("not sent: new files that may hold secrets: id_rsa",)
 
 
 async def test_a_history_that_is_not_there_is_left_out(tmp_path: Path, office: Office) -> None:
@@ -82,10 +66,10 @@ async def test_a_history_that_is_not_there_is_left_out(tmp_path: Path, office: O
     repo = tmp_path / "repo"
     tree = await create_worktree(Workspace(repo, repo, tmp_path), tmp_path / "own", "0123abcd")
     (tree.path / "new.txt").write_text("new\n")
-    parcel = await packed(repo, tree, office)
-    lodging = await arrived(parcel, office, tmp_path / "home")
-    assert parcel.notes == (SHALLOW,)
-    assert (parcel.head, (lodging.cwd / "new.txt").read_text()) == ("", "new\n")
+    snapshot = await packed(repo, tree, office)
+    lodging = await arrived(snapshot, office, tmp_path / "home")
+    assert snapshot.notes == (SHALLOW,)
+    assert (snapshot.head, (lodging.cwd / "new.txt").read_text()) == ("", "new\n")
     assert (lodging.cwd / "a.txt").read_text() == TEN
 
 
@@ -110,17 +94,6 @@ async def test_a_worktree_that_is_gone_is_no_parcel(tmp_path: Path, office: Offi
     assert await snapshot_worktree(tree.path, repo, home, office) is None
 
 
-async def forked(repo: Path, tree: Worktree) -> Worktree:
-    """A fork of the agent in a worktree, at home."""
-    created = TaskCreated(cwd=str(repo), worktree=str(tree.path))
-    source = fold(None, Event(tree.name, 1, "2026-01-01T00:00:00Z", created))
-    workspace = Workspace(repo, repo, repo.parent)
-    made = await TaskFolders(repo.parent / "own", MemoryStore()).create(workspace, source)
-    found = read_record(Path(made.path))
-    assert found is not None
-    return found
-
-
 @pytest.mark.parametrize("with_work", [True, False])
 async def test_keys_that_a_fork_began_with_stay_at_home(
     tmp_path: Path, office: Office, with_work: bool
@@ -130,12 +103,12 @@ async def test_keys_that_a_fork_began_with_stay_at_home(
     (tree.path / "a.txt").write_text("changed\n")
     fork = await forked(repo, await forked(repo, tree))
     (fork.path / "new.txt").write_text("new\n")
-    parcel = await packed(repo, fork, office, with_work=with_work)
-    lodging = await arrived(parcel, office, tmp_path / "home")
+    snapshot = await packed(repo, fork, office, with_work=with_work)
+    lodging = await arrived(snapshot, office, tmp_path / "home")
     status = " M a.txt\n?? new.txt" if with_work else " M a.txt"
     assert ((fork.path / ".env").read_text(), git(lodging.cwd, "status", "--short")) == ("KEY=1\n", status)
     assert git(lodging.cwd, "log", "--all", "--format=%s", "--", ".env") == ""
-    assert (parcel.tip, parcel.notes) == (
+    assert (snapshot.tip, snapshot.notes) == (
         tree.base,
         ("not sent: new files that may hold secrets: .env",),
     )
@@ -148,10 +121,10 @@ async def test_a_fork_without_keys_goes_on_from_the_work_it_began_with(
     (tree.path / "a.txt").write_text("changed\n")
     fork = await forked(repo, tree)
     (fork.path / "new.txt").write_text("new\n")
-    parcel = await packed(repo, fork, office)
-    lodging = await arrived(parcel, office, tmp_path / "home")
-    assert (parcel.tip, git(lodging.cwd, "status", "--short")) == (fork.base, "?? new.txt")
-    assert ((lodging.cwd / "a.txt").read_text(), parcel.notes) == ("changed\n", ())
+    snapshot = await packed(repo, fork, office)
+    lodging = await arrived(snapshot, office, tmp_path / "home")
+    assert (snapshot.tip, git(lodging.cwd, "status", "--short")) == (fork.base, "?? new.txt")
+    assert ((lodging.cwd / "a.txt").read_text(), snapshot.notes) == ("changed\n", ())
 
 
 async def test_keys_that_were_committed_for_an_agent_do_not_go_with_those_it_sends(
@@ -166,9 +139,9 @@ async def test_keys_that_were_committed_for_an_agent_do_not_go_with_those_it_sen
         await SnapshotBuilder(tree.path, tmp_path / "own", office).build(),
         await packed(tree.path, inner, office),
     ]
-    for number, parcel in enumerate(sent):
-        lodging = await arrived(parcel, office, tmp_path / "home", f"0123abc{number}")
-        assert (git(lodging.cwd, "status", "--short"), parcel.head) == (" M a.txt", tree.base)
+    for number, snapshot in enumerate(sent):
+        lodging = await arrived(snapshot, office, tmp_path / "home", f"0123abc{number}")
+        assert (git(lodging.cwd, "status", "--short"), snapshot.head) == (" M a.txt", tree.base)
         assert git(lodging.cwd, "log", "--all", "--format=%s", "--", ".env") == ""
-        assert parcel.notes == ("not sent: new files that may hold secrets: .env",)
+        assert snapshot.notes == ("not sent: new files that may hold secrets: .env",)
     assert (inner.path / ".env").read_text() == "KEY=1\n"

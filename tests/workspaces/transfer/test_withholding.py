@@ -3,10 +3,10 @@
 from pathlib import Path
 
 import pytest
+from tests.workspaces.transfer.packer import packer
 from tests.workspaces.transfer.post import TASK, Office, arrived, sent
-from tests.workspaces.transfer.test_keys import LINE, pem
-from tests.workspaces.transfer.test_sent_on import packer
-from tests.workspaces.transfer.test_tree_parcels import forked, packed, worktree
+from tests.workspaces.transfer.private_key import LINE, pem
+from tests.workspaces.transfer.tree_parcel import forked, packed, worktree
 from tests.workspaces.worktrees.yard import commit, git, repository
 
 from gencode.workspaces.transfer.apply_changes import ChangeApplier
@@ -33,14 +33,14 @@ async def test_a_key_that_an_agent_committed_in_a_plain_file_stays_in_its_worktr
     repo, tree = await worktree(tmp_path)
     commit(tree.path, notes_txt=pem(), new_txt="new\n")
     head = git(tree.path, "rev-parse", "HEAD")
-    parcels = [
+    snapshots = [
         await packed(repo, tree, office),
         await SnapshotBuilder(tree.path, tmp_path / "own", office).build(),
     ]
-    for number, parcel in enumerate(parcels):
-        lodging = await arrived(parcel, office, tmp_path / "home", f"0123abc{number}")
+    for number, snapshot in enumerate(snapshots):
+        lodging = await arrived(snapshot, office, tmp_path / "home", f"0123abc{number}")
         assert git(lodging.cwd, "status", "--short") == "?? new.txt"
-        assert (parcel.notes, travelled(office, lodging.cwd)) == ((f"not sent: {NEW}notes.txt",), [])
+        assert (snapshot.notes, travelled(office, lodging.cwd)) == ((f"not sent: {NEW}notes.txt",), [])
     assert (git(tree.path, "rev-parse", "HEAD"), (tree.path / "notes.txt").read_text()) == (head, pem())
 
 
@@ -53,10 +53,10 @@ async def test_a_key_that_was_committed_and_removed_again_is_not_in_what_travels
     commit(tree.path, a_txt="clean again\n")
     git(tree.path, "rm", "--quiet", "moved.txt")
     commit(tree.path)
-    parcel = await packed(repo, tree, office)
-    lodging = await arrived(parcel, office, tmp_path / "home")
+    snapshot = await packed(repo, tree, office)
+    lodging = await arrived(snapshot, office, tmp_path / "home")
     assert git(lodging.cwd, "status", "--short") == " M a.txt"
-    assert (parcel.notes, parcel.start_head, travelled(office, lodging.cwd)) == ((), "", [])
+    assert (snapshot.notes, snapshot.start_head, travelled(office, lodging.cwd)) == ((), "", [])
 
 
 @pytest.mark.parametrize("hide", ["orphan", "replace", "merge"])
@@ -91,10 +91,10 @@ async def test_a_fork_of_work_with_a_key_in_a_plain_file_travels_without_it(
     (tree.path / "deploy.cfg").write_text(pem())
     (tree.path / "a.txt").write_text(f"{pem()}changed\n")
     fork = await forked(repo, tree)
-    parcel = await packed(repo, fork, office, with_work=with_work)
-    lodging = await arrived(parcel, office, tmp_path / "home")
+    snapshot = await packed(repo, fork, office, with_work=with_work)
+    lodging = await arrived(snapshot, office, tmp_path / "home")
     assert git(lodging.cwd, "status", "--short") == ""
-    assert parcel.notes == (f"not sent: {NEW}deploy.cfg", f"not sent: {CHANGED}a.txt")
+    assert snapshot.notes == (f"not sent: {NEW}deploy.cfg", f"not sent: {CHANGED}a.txt")
     assert travelled(office, lodging.cwd) == []
 
 
@@ -116,13 +116,13 @@ async def test_what_is_not_committed_is_looked_at_in_the_same_way(tmp_path: Path
     git(repo, "add", "staged.txt")
     (repo / "staged.txt").write_text("clean again\n")
     git(repo, "mv", "moved.txt", "here.txt")
-    parcel = await sent(repo, office)
-    lodging = await arrived(parcel, office, tmp_path / "home")
+    snapshot = await sent(repo, office)
+    lodging = await arrived(snapshot, office, tmp_path / "home")
     assert set(git(lodging.cwd, "status", "--short", "--no-renames").splitlines()) == {
         *(" M kept.txt", " D moved.txt", " M staged.txt"),
         *("?? here.txt", "?? large.txt", "?? link"),
     }
-    assert parcel.notes == (
+    assert snapshot.notes == (
         rf"not sent: {NEW}new\nline:.txt, some.bin",
         f"not sent: {CHANGED}a.txt",
     )
@@ -157,10 +157,10 @@ async def test_a_key_that_was_committed_in_a_copy_is_not_sent_on(tmp_path: Path,
     repo = repository(tmp_path / "repo", a_txt="a\n")
     first = await arrived(await sent(repo, office), office, tmp_path / "home")
     commit(first.cwd, notes_txt=pem(), b_txt="b\n")
-    parcel = await packer(first, office, tmp_path).build()
-    second = await arrived(parcel, office, tmp_path / "other", "00000002")
+    snapshot = await packer(first, office, tmp_path).build()
+    second = await arrived(snapshot, office, tmp_path / "other", "00000002")
     assert (git(second.cwd, "status", "--short"), travelled(office, second.cwd)) == ("?? b.txt", [])
-    assert parcel.notes == (f"not sent: {NEW}notes.txt",)
+    assert snapshot.notes == (f"not sent: {NEW}notes.txt",)
 
 
 @pytest.mark.parametrize("committed", [True, False])

@@ -10,7 +10,7 @@ from tests.workspaces.worktrees.yard import TEN, commit, git, home_of, repositor
 
 from gencode.core.changes import ChangedFile
 from gencode.core.errors import UserMistake
-from gencode.workspaces.worktrees.agent_work import commit_work, is_work_merged
+from gencode.workspaces.worktrees.agent_work import commit_work
 from gencode.workspaces.worktrees.leftovers import find_leftovers
 
 pytestmark = pytest.mark.needs("git")
@@ -90,7 +90,6 @@ async def test_nothing_of_a_repository_runs(tmp_path: Path, driver: str) -> None
     done = await commit_work(made)
     assert [each.path for each in done.files] == ["a.txt", "new"]
     assert (await find_leftovers(home_of(repo)))[0].changed == 2
-    assert not await is_work_merged(made)
     assert not trace.exists()
     plainly(repo, "add", "--all")
     assert trace.exists()
@@ -180,7 +179,6 @@ async def test_a_repository_inside_is_left_alone(tmp_path: Path) -> None:
         "what is in submodules stays in the worktree only: module",
         "repositories made inside stay in the worktree only: empty, own",
     )
-    assert not await is_work_merged(made)
     assert (await find_leftovers(home_of(repo)))[0].merged is False
     assert not trace.exists()
     assert (made.path / "own" / "a.txt").read_text() == "changed"

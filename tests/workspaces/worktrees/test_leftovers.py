@@ -1,18 +1,15 @@
 """What is still there of worktrees, as the doctor tells it."""
 
 import json
-import os
 import shutil
-import subprocess
-import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 from msgspec.structs import replace
+from tests.workspaces.worktrees.leftovers import doctor, named, typed
 from tests.workspaces.worktrees.yard import commit, git, home_of, repository, worktree
 
-from gencode.core.changes import told
+from gencode.core.changes import describe_changes
 from gencode.core.spec import Workspace
 from gencode.permissions.agent_folders import worktrees_folder
 from gencode.tasks.task_folders import worktree_changes
@@ -27,22 +24,6 @@ BEFORE = frozenset(
     ("path", "repository", "base", "branch", "workspace", "notes", "git_dir", "main_dir", "begun", "after")
 )
 """What was noted of a worktree before there were origins."""
-
-
-def doctor(folder: Path) -> dict[str, Any]:
-    ended = subprocess.run(
-        [sys.executable, "-m", "gencode", "doctor", "--json"],
-        cwd=folder,
-        env=dict(os.environ),
-        capture_output=True,
-        check=False,
-    )
-    return json.loads(ended.stdout)
-
-
-def typed(command: str) -> int:
-    """The exit code of what a person typed."""
-    return subprocess.run(["sh", "-c", command], check=False, capture_output=True).returncode
 
 
 async def test_no_worktree_is_no_leftover(tmp_path: Path) -> None:
@@ -184,7 +165,7 @@ async def test_the_record_of_a_fork_from_before_its_origin_was_noted_is_read_and
     found = read_record(fork.path)
     assert found is not None and (found, found.first) == (fork, begun)
     work = await commit_work(found)
-    lines = told(worktree_changes(found, work)).splitlines()
+    lines = describe_changes(worktree_changes(found, work)).splitlines()
     assert [change.path for change in work.files] == ["two.txt"]
     assert lines[1] == "[It began with the work of task first, which is on its branch as well.]"
     assert "```diff" in lines and f"To take it over: git -C {repo} merge gencode/fork" in lines
@@ -384,9 +365,3 @@ async def test_one_whose_making_was_cut_is_told_with_all_that_has_to_go(
     )
     assert typed(remove) == 0
     assert (await find_leftovers(home / ".gen"), git(repo, "branch", "--list", "gencode/*")) == ([], "")
-
-
-def named(repo: Path) -> None:
-    """Let commits have an author, as with most people."""
-    git(repo, "config", "user.name", "Ada")
-    git(repo, "config", "user.email", "ada@example.org")

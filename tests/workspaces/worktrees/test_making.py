@@ -137,7 +137,10 @@ async def test_uncommitted_changes_are_counted(tmp_path: Path) -> None:
     (repo / "new\nfile").write_text("mine")
     (repo / "sub" / "b.txt").unlink()
     made = await worktree(repo)
-    assert made.notes == (f"3 uncommitted changes of {repo} are not in it",)
+    changes = r"a.txt, sub/b.txt, new\nfile"
+    assert made.notes == (
+        f"it holds the last commit; 3 uncommitted changes of {repo} are not in it: {changes}",
+    )
     assert sorted(path.name for path in made.path.iterdir()) == [".git", "a.txt", "sub"]
 
 

@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 from tests.workspaces.worktrees.yard import PERSON, TEN, commit, git, home_of, repository, worktree
 
-from gencode.core.changes import told
+from gencode.core.changes import describe_changes
 from gencode.core.spec import Workspace
 from gencode.tasks.task_folders import worktree_changes
 from gencode.workspaces.worktrees.agent_work import WorktreeResult, commit_work
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.needs("git")
 
 
 def said(made: Worktree, done: WorktreeResult) -> list[str]:
-    return told(worktree_changes(made, done)).splitlines()
+    return describe_changes(worktree_changes(made, done)).splitlines()
 
 
 def merges(repo: Path, done: WorktreeResult) -> int:

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from tests.workspaces.worktrees.test_leftovers import doctor, named, typed
+from tests.workspaces.worktrees.leftovers import doctor, named, typed
 from tests.workspaces.worktrees.yard import commit, git, repository
 
 from gencode.core.spec import Workspace

@@ -8,13 +8,12 @@ from pathlib import Path
 import pytest
 from tests.workspaces.worktrees.yard import TEN, commit, everything, git, home_of, repository, worktree
 
-from gencode.core.changes import ChangedFile, told
+from gencode.core.changes import ChangedFile, describe_changes
 from gencode.tasks.task_folders import worktree_changes
 from gencode.workspaces.worktrees import compare_commits
 from gencode.workspaces.worktrees.agent_work import (
     WorktreeResult,
     commit_work,
-    is_work_merged,
     snapshot_commit,
 )
 from gencode.workspaces.worktrees.compare_commits import MergePreview, preview_merge, preview_with_old_git
@@ -97,12 +96,12 @@ async def test_the_commands_take_the_work_over(tmp_path: Path, which: int) -> No
     (made.path / "pic").write_bytes(b"\0\1\2")
     commit(repo, mine_txt="mine\n")
     done = await commit_work(made)
-    assert not await is_work_merged(made)
+    assert not (await find_leftovers(home_of(repo)))[0].merged
     shell(f"{AS_ADA}\n{done.how[which]}")
     assert (repo / "a.txt").read_text() == "theirs\n"
     assert (repo / "pic").read_bytes() == b"\0\1\2"
     commit(repo)
-    assert await is_work_merged(made)
+    assert (await find_leftovers(home_of(repo)))[0].merged
 
 
 async def test_what_both_sides_changed_is_a_conflict(tmp_path: Path) -> None:
@@ -216,7 +215,7 @@ async def test_what_could_be_missed_is_kept(tmp_path: Path, deed: Callable[[Work
     reason = deed(made)
     done = await commit_work(made)
     assert done == WorktreeResult(True, made.base, merges="clean", notes=(reason, f"it is kept: {made.path}"))
-    assert told(worktree_changes(made, done)).splitlines() == [
+    assert describe_changes(worktree_changes(made, done)).splitlines() == [
         f"[There are no changes on its branch {made.branch}; {reason}; it is kept: {made.path}.]"
     ]
     assert made.path.exists()

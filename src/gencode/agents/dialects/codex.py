@@ -3,11 +3,10 @@
 from pathlib import PurePath
 from typing import Any, cast
 
-from msgspec.structs import replace
-
 from gencode.agents.dialect import COMMON, Dialect, Near, ParsedFile, field_names
 from gencode.agents.tool_lists import switch
 from gencode.core.rules import Mode
+from gencode.core.structs import replace
 from gencode.permissions.project_files import LARGEST_KEPT
 
 CODEX_MODES = {

@@ -6,10 +6,9 @@ Parameters with a default are filled in; the others come with the task, and the 
 import re
 from typing import Any, cast
 
-from msgspec.structs import replace
-
 from gencode.agents.dialect import COMMON, Dialect, ParsedFile, field_names
 from gencode.agents.file_errors import recovered
+from gencode.core.structs import replace
 
 _SETTINGS = {"goose_model": "model", "temperature": "temperature", "max_turns": "max_turns"}
 _PLACE = re.compile(r"\{\{ *(\w{1,64})(?: *\| *indent\([^(){}]{0,20}\))? *\}\}")

@@ -1,7 +1,7 @@
 """Kimi CLI: YAML with everything below `agent`, tools with their modules, a prompt in a file beside it.
 
-A file may extend another one, whose fields count where it says nothing itself. Only files in its own folder
-and below are looked at.
+A file may extend another one, whose fields apply where it has none of its own. Only files in its own folder
+and below are read.
 """
 
 import posixpath
@@ -9,13 +9,12 @@ import re
 from pathlib import PurePath
 from typing import Any, cast
 
-from msgspec.structs import replace
-
 from gencode.agents.dialect import COMMON, Dialect, Near, ParsedFile, field_names
 from gencode.agents.file_errors import recovered
 from gencode.agents.tool_lists import listed
 from gencode.agents.yaml_reader import DEEPEST_FILE, NotYaml, yaml_fields
 from gencode.core.errors import UserMistake
+from gencode.core.structs import replace
 
 _USUAL = "default"
 """The agent of Kimi itself, which has all tools."""

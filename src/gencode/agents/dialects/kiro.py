@@ -1,15 +1,13 @@
 """Kiro: JSON with a prompt, or Markdown.
 
-`allowedTools` are those that need no approval there; they give nothing here. `toolsSettings` refuse paths and
-commands. Commands are regular expressions there: one that is plain words and `.*` is refused here as well,
-and where one is more than that the agent is asked about every command.
+`allowedTools` need no approval in Kiro; they grant nothing here. `toolsSettings` refuse paths and commands.
+Commands are regular expressions there: one of plain words and `.*` is refused here as well, and for any other
+one every command of the agent needs approval.
 """
 
 import re
 from collections.abc import Iterator
 from typing import Any, cast
-
-from msgspec.structs import replace
 
 from gencode.agents.agent_fields import Fields
 from gencode.agents.dialect import COMMON, Dialect, field_names
@@ -18,6 +16,7 @@ from gencode.agents.tool_lists import denials, listed, switch
 from gencode.agents.tool_names import tools_called
 from gencode.core.rules import Action, Rule, RuleOrigin, merge, written_in
 from gencode.core.spec import AgentSpec
+from gencode.core.structs import replace
 from gencode.core.text import one_line
 
 _FAMILIES = ("@builtin", "fs_read", "fs_write", "read")

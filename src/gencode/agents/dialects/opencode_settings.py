@@ -5,13 +5,12 @@ from pathlib import PurePath
 from posixpath import dirname, join, normpath
 from typing import Any, cast
 
-from msgspec.structs import replace
-
 from gencode.agents.agent_builder import build_agent
 from gencode.agents.dialect import AgentFile, Near, ParsedFile, alone
 from gencode.agents.dialects.table import OPENCODE
 from gencode.agents.file_errors import mistake
 from gencode.core.errors import UserMistake
+from gencode.core.structs import replace
 from gencode.core.text import one_line
 from gencode.permissions.agent_folders import FILE_INSIDE, beside
 from gencode.permissions.project_files import LARGEST_KEPT
@@ -92,7 +91,7 @@ def _agent(name: str, given: Any, settings: dict[str, Any], path: str, texts: _I
 
 
 def _for_all(field: str, everywhere: Any, fields: dict[str, Any]) -> dict[str, Any]:
-    """What counts for all agents, before what this one says: the last match counts there."""
+    """The rules for all agents, before those of this one: in opencode the last match applies."""
     own = fields.get(field)
     if everywhere is None:
         return {}
@@ -113,7 +112,7 @@ def _without(token: re.Pattern[str], text: str) -> str:
         kept.append(text[at : found.start()])
         if found[0] == '"':
             quoted = _TEXT.match(text, found.start())
-            if quoted is None:  # it does not end, and whoever reads it as JSON will say so
+            if quoted is None:  # it is not closed, and the JSON parser will say so
                 return "".join((*kept, text[found.start() :]))
             kept.append(quoted[0])
             at = quoted.end()

@@ -10,13 +10,12 @@ from pathlib import PurePath
 from types import MappingProxyType
 from typing import Any, cast
 
-from msgspec.structs import replace
-
 from gencode.agents.agent_fields import Fields, as_decimal
-from gencode.agents.dialect import CLAUDE_MODES, COMMON, Dialect, ParsedFile, field_names
+from gencode.agents.dialect import CLAUDE_MODES, COMMON, Dialect, ParsedFile, field_names, usual_name
 from gencode.core.budget import amount_of
 from gencode.core.rules import Mode
-from gencode.core.spec import AgentSpec
+from gencode.core.spec import AgentSpec, same_name
+from gencode.core.structs import replace
 
 QWEN_MODES = {
     "default": Mode.DEFAULT,
@@ -39,7 +38,7 @@ def dialect_named(name: str) -> Dialect:
 
 
 def level(name: str) -> int:
-    """The level of precedence at which a dialect stands; in each level the nearest folder comes first."""
+    """The level of precedence of a dialect; in each level the nearest folder comes first."""
     return _LEVELS.index(name) if name in _LEVELS else len(_LEVELS)
 
 
@@ -49,7 +48,7 @@ def rank(name: str) -> int:
 
 
 def is_copilot_file(path: PurePath) -> bool:
-    """Whether the name of a file says that it is Copilot's."""
+    """Whether the file name is that of a Copilot agent."""
     return path.name.endswith((".agent.md", ".chatmode.md"))
 
 
@@ -84,6 +83,16 @@ def _finish_openhands(spec: AgentSpec, fields: Fields) -> AgentSpec:
     said = f"it may cost ${usd:g} where the price of its model is known; elsewhere only its turns are limited"
     fields.say("budget-unpriced", said, fields.line("usd"))
     return replace(spec, budget=replace(spec.budget, usd=usd))
+
+
+def _finish_task_type(spec: AgentSpec, fields: Fields) -> AgentSpec:
+    """A type has the name of its folder."""
+    folder = usual_name(PurePath(fields.path))
+    if same_name(spec.name) != same_name(folder):
+        fields.refuse(
+            "name", f"its name is {spec.name!r}, and that of its folder {folder!r}; make them equal"
+        )
+    return spec
 
 
 def _finish_pi(spec: AgentSpec, fields: Fields) -> AgentSpec:
@@ -154,7 +163,7 @@ _OPENHANDS_FIELDS = {
     ),
 }
 
-GENCODE = Dialect("gencode", project=(".gen/agents",), deep=False, strict=True)
+GENCODE = Dialect("gencode", project=(".gen/agents",), strict=True)
 """GenCode's own agent files.
 
     ---
@@ -203,7 +212,11 @@ _TABLE: Mapping[str, Dialect | None] = MappingProxyType(
         ),
         # A folder for each type; its name is that of the folder.
         "task-types": Dialect(
-            "task-types", project=("data/subagents", "subagents"), deep=False, file="SUBAGENT.md"
+            "task-types",
+            project=("data/subagents", "subagents"),
+            file="SUBAGENT.md",
+            registered=True,
+            finish=_finish_task_type,
         ),
         "opencode": OPENCODE,
         # Words for groups of tools, `server/tool` for tools of MCP servers.
@@ -231,7 +244,7 @@ _TABLE: Mapping[str, Dialect | None] = MappingProxyType(
             user=(".gemini/agents",),
             fields={
                 **COMMON,
-                **field_names(kind="kind", minutes="timeout_mins", nothing="display_name"),
+                **field_names(kind="kind", minutes="timeout_mins"),
             },
             finish=_finish_gemini,
         ),

@@ -9,6 +9,7 @@ from acp.schema import (
     UnstructuredCommandInput,
 )
 
+from gencode.app import CommandFiles
 from gencode.core.errors import UserMistake
 from gencode.core.ids import stamp
 from gencode.core.text import visible, visible_line
@@ -18,8 +19,11 @@ from gencode.interfaces.chat.slash_commands import (
     COMMANDS,
     ConfirmAction,
     Page,
+    PickList,
     ShowView,
     StatusMessage,
+    from_files,
+    help_text,
     parse_command,
     run_slash_command,
 )
@@ -38,16 +42,15 @@ OFFERED = tuple(each for each in COMMANDS if each.name not in BUILT_INTO_EDITOR)
 INSTEAD = {
     "edit": "Open the agent's file in the editor: ",
     "trust": "To trust the folder, run in a terminal: gen trust",
-    "sessions": BUILT_INTO_EDITOR["sessions"],
 }
 """What to do where the terminal app would open a screen."""
-MOST_AGENTS = 100
 
 
-def available_commands() -> AvailableCommandsUpdate:
-    """The commands, for the editor's completion."""
+def available_commands(files: CommandFiles) -> AvailableCommandsUpdate:
+    """The commands, those from files too, for the editor's completion."""
     listed = [
-        AvailableCommand(name=each.name, description=each.says, input=_input(each.words)) for each in OFFERED
+        AvailableCommand(name=each.name, description=each.says, input=_input(each.words))
+        for each in (*OFFERED, *from_files(files))
     ]
     return AvailableCommandsUpdate(session_update="available_commands_update", available_commands=listed)
 
@@ -58,13 +61,15 @@ async def run_command(chat: ChatSession, text: str, sure: Callable[[str], Awaita
     if typed.name in BUILT_INTO_EDITOR:
         raise UserMistake(BUILT_INTO_EDITOR[typed.name])
     if typed.name == "help":
-        return _help()
+        return _help(chat.gen.commands)
     if typed.name == "resume":
         await _check_resume(chat, typed.first()[0])
     result = await run_slash_command(chat, typed, chat.session or "")
     match result:
         case Page(title, said):
             return f"**{visible_line(title)}**\n\n{fenced(clipped(visible(said)))}"
+        case PickList():
+            return f"**{visible_line(result.title)}**\n\n{fenced(clipped(result.text))}"
         case StatusMessage(said):
             return visible(said) or "Done."
         case ConfirmAction():
@@ -82,10 +87,6 @@ async def _shown(chat: ChatSession, result: ShowView) -> str:
             return fenced("\n".join(_tree(chat)) or "No subagents yet.")
         case "agent":
             return fenced(clipped(visible(await transcript_text(chat.gen, result.what))))
-        case "agents":
-            found = chat.gen.agents.spawnable()
-            lines = [f"{each.name}: {visible_line(each.description, 120)}" for each in found[:MOST_AGENTS]]
-            return fenced("\n".join(lines))
         case "edit":
             return f"{INSTEAD['edit']}{visible_line(result.what)}"
         case _:
@@ -102,9 +103,8 @@ async def _check_resume(chat: ChatSession, task: str) -> None:
         )
 
 
-def _help() -> str:
-    width = max(len(each.usage) for each in OFFERED if len(each.usage) < 30)
-    return fenced("\n".join(f"{each.usage:{width}}  {each.says}" for each in OFFERED))
+def _help(files: CommandFiles) -> str:
+    return fenced(help_text((*OFFERED, *from_files(files))))
 
 
 def _tree(chat: ChatSession) -> Iterator[str]:

@@ -18,12 +18,12 @@ from typing import Any
 
 from acp.exceptions import RequestError
 from msgspec import Struct
-from msgspec.structs import replace
 from pydantic import ValidationError
 
 from gencode.agent.toolbox import Tool, ToolContext, ToolOutput
 from gencode.core.errors import ToolError
 from gencode.core.spec import Workspace
+from gencode.core.structs import replace
 from gencode.core.text import visible_line
 from gencode.files.file_versions import SeenFiles
 from gencode.files.safe_files import FileIdentity, PathMissing, open_for_reading, state_of
@@ -142,6 +142,7 @@ class EditorFiles:
             output = _as_output(await tool.function(copy.ctx, **arguments))
             new = copy.text()
         await asyncio.to_thread(_check_unchanged, ctx.place(str(arguments.get("file_path"))), file.place)
+        await asyncio.to_thread(ctx.keep_before, (real, sha256(new.encode("utf-8", "replace")).hexdigest()))
         try:
             async with asyncio.timeout(EDITOR_SECONDS):
                 await self._editor.client.write_text_file(session_id=self._session, path=real, content=new)
@@ -248,7 +249,7 @@ class _Copy:
         def place(_: str) -> Resolved:
             return resolve(str(self._path), workspace)
 
-        self.ctx = replace(ctx, workspace=workspace, place=place, seen=self._seen)
+        self.ctx = replace(ctx, workspace=workspace, place=place, seen=self._seen, checkpoints=None)
 
     async def __aenter__(self) -> "_Copy":
         self._path.parent.mkdir(parents=True, exist_ok=True)

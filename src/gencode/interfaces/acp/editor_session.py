@@ -120,7 +120,7 @@ class EditorSession:
 
     def send_commands(self) -> None:
         """Send the slash commands, and the notices about the folder and the model."""
-        self.out.add(editor_commands.available_commands())
+        self.out.add(editor_commands.available_commands(self.chat.gen.commands))
         late, self._unsent_notices = self._unsent_notices, None
         for notice in late or ():
             self._updates.add_notice(notice)
@@ -175,7 +175,7 @@ class EditorSession:
     async def prompt(self, blocks: Sequence[Block]) -> PromptResponse:
         """Send a prompt, and wait until the main agent has answered."""
         text = prompt_text(blocks, self.folder).strip()
-        if command := command_in(blocks, text):
+        if command := command_in(blocks, text, self.chat.gen.commands):
             return await self._command(command)
         images = prompt_pictures(blocks)
         prompt = self._prompts.begin()

@@ -26,6 +26,9 @@ from gencode.core.text import exact_line, visible, visible_line
 from gencode.interfaces.acp.editor_client import EditorClient
 from gencode.interfaces.acp.tool_call_updates import AcpToolCall, fenced
 from gencode.interfaces.chat.question_text import (
+    INSTEAD,
+    INSTEAD_ASKS,
+    INSTEAD_SAYS,
     NOT_ANSWERED,
     answer_from_words,
     asker_path,
@@ -96,8 +99,22 @@ class EditorPerson:
         )
         found = {choice.key: choice for choice in choices(question)}
         options = [_option(key, choice.says, _kind(choice.answer)) for key, choice in found.items()]
+        if self._editor.can_show_forms:
+            options.append(_option(INSTEAD, INSTEAD_SAYS, "reject_once"))
         chosen = await self._chosen(call, options)
+        if chosen == INSTEAD:
+            return Answer(False, why=await self._instead())
         return found[chosen].answer if chosen in found else Answer(False)
+
+    async def _instead(self) -> str:
+        """What the user wants instead of a call they declined; empty where they say nothing."""
+        field = ElicitationStringPropertySchema(type="string", title=INSTEAD_ASKS)
+        form = ElicitationFormSessionMode(
+            session_id=self._session, requested_schema=ElicitationSchema(properties={"instead": field})
+        )
+        said = await self._editor.client.create_elicitation(message=INSTEAD_ASKS, mode=form)
+        given = said.content or {} if isinstance(said, AcceptElicitationResponse) else {}
+        return _text_of(given.get("instead")).strip()
 
     async def _form(self, question: Question) -> Answer:
         """Ask with one form that has a field for each question."""

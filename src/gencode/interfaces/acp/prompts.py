@@ -20,6 +20,7 @@ from acp.schema import (
     TextResourceContents,
 )
 
+from gencode.app import CommandFiles
 from gencode.core.errors import UserMistake
 from gencode.core.events import Event, MessageAdded, TaskEnded
 from gencode.core.messages import AssistantMessage, Image, UserMessage
@@ -62,13 +63,13 @@ def prompt_text(blocks: Sequence[Block], cwd: Path) -> str:
                 words.append(block.text)
             case ResourceContentBlock():
                 place = path_of_uri(block.uri, cwd)
-                words.append(f"@{place}")
+                words.append(f'@"{place}"' if " " in place else f"@{place}")
                 links.append(place)
             case EmbeddedResourceContentBlock(resource=TextResourceContents() as resource):
                 text = _cut(resource.text, min(MOST_OF_ONE, room))
                 room -= min(len(resource.text), MOST_OF_ONE, room)
                 place = path_of_uri(resource.uri, cwd)
-                words.append(f"@{place}")
+                words.append(place)  # with @ the file on the disk would be attached as well
                 embedded.append(f"{place}, as the editor shows it:\n{fenced(text)}")
             case EmbeddedResourceContentBlock():
                 words.append(f"[{path_of_uri(block.resource.uri, cwd)} is not text and was left out]")
@@ -95,12 +96,12 @@ def prompt_pictures(blocks: Sequence[Block]) -> tuple[Image, ...]:
     return pictures
 
 
-def command_in(blocks: Sequence[Block], text: str) -> str:
+def command_in(blocks: Sequence[Block], text: str, files: CommandFiles) -> str:
     """The slash command in a prompt, or an empty text. UserMistake for a command with pictures."""
     if not any(isinstance(block, ImageContentBlock) for block in blocks):
-        return text if is_command(text) else ""
+        return text if is_command(text, files) else ""
     typed = "".join(block.text for block in blocks if isinstance(block, TextContentBlock))
-    if is_command(typed.strip()):
+    if is_command(typed.strip(), files):
         raise UserMistake(NO_COMMAND)
     return ""
 

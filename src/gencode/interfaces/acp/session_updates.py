@@ -10,7 +10,6 @@ from pathlib import Path
 
 from acp.helpers import update_plan
 from acp.schema import Cost, UsageUpdate
-from msgspec.structs import replace
 
 from gencode.core.events import (
     CallDecided,
@@ -28,6 +27,7 @@ from gencode.core.messages import AssistantMessage, Image, ToolMessage, ToolResu
 from gencode.core.questions import Question
 from gencode.core.rules import Action
 from gencode.core.status import Status
+from gencode.core.structs import replace
 from gencode.interfaces.acp.editor_client import UpdateQueue
 from gencode.interfaces.acp.tool_call_updates import (
     PLAN,
@@ -44,6 +44,7 @@ from gencode.interfaces.chat.notices import Notice
 from gencode.interfaces.render.agent_view import path, spent
 from gencode.interfaces.render.transcript import (
     Call,
+    CallState,
     HandedBack,
     IncomingMessage,
     Remark,
@@ -240,15 +241,15 @@ class SessionUpdates:
         """Send the progress of a subagent's call that the user was asked about."""
         match event.fact:
             case CallStarted(call=call):
-                self._update_asked(event.task, call, state="running")
+                self._update_asked(event.task, call, "running")
             case CallDecided(call=call, decision=decision) if decision.action is Action.DENY:
-                self._update_asked(event.task, call, state="denied", why=decision.why)
+                self._update_asked(event.task, call, "denied", why=decision.why)
             case MessageAdded(ToolMessage(results=results)):
                 for result in results:
                     self._send_diff(event.task, result)
                     state = "failed" if result.error else "done"
                     self._update_asked(
-                        event.task, result.call, result.images, state=state, result=result.text
+                        event.task, result.call, state, result=result.text, images=result.images
                     )
                     self._diffs.pop((event.task, result.call), None)
             case _:
@@ -266,13 +267,23 @@ class SessionUpdates:
         self.out.add(describe_call(self._id_of(task, result.call), call, self._cwd, change).start())
         self._open_ids.pop((task, result.call), None)
 
-    def _update_asked(self, task: str, call: str, images: Sequence[Image] = (), **fields: str) -> None:
+    def _update_asked(
+        self,
+        task: str,
+        call: str,
+        state: CallState,
+        *,
+        why: str = "",
+        result: str = "",
+        images: Sequence[Image] = (),
+    ) -> None:
         before = self._asked.get((task, call))
         if before is None:
             return
-        if before.state == "denied" and "result" in fields:
-            fields = {"result": fields["result"]}
-        after = self._asked[task, call] = replace(before, **fields)
+        state = "denied" if before.state == "denied" else state
+        after = self._asked[task, call] = replace(
+            before, state=state, why=why or before.why, result=result or before.result
+        )
         name = self._id_of(task, call)
         change = self._diffs.get((task, call))
         self.out.add(describe_call(name, after, self._cwd, change, images).progress())

@@ -12,6 +12,7 @@ from gencode.agent.toolbox import Toolbox
 from gencode.app import AgentEntry, GenCode, Registry
 from gencode.core.rules import Mode
 from gencode.core.spec import AgentSpec, Skill, SkillEntry
+from gencode.core.structs import replace
 from gencode.core.text import visible, visible_line
 from gencode.interfaces.render.number_format import counted
 from gencode.interfaces.render.plain_text import table
@@ -19,7 +20,7 @@ from gencode.permissions.tool_table import MEMORY_TOOLS
 from gencode.permissions.trust import standing, trust_added
 from gencode.sandbox.processes.environment import PROCESS_MARK
 from gencode.settings import gen_home
-from gencode.tasks.setup_builder import DELEGATES, memory_tools
+from gencode.tasks.setup_builder import DELEGATES, MAINS_OWN, memory_tools
 
 
 class LoadedFile(Protocol):
@@ -65,6 +66,7 @@ class AgentLine(Struct, frozen=True, rename="camel"):
     untrusted: str | None
     dialect: str
     hidden: bool
+    display_name: str
 
 
 class AgentDetails(AgentLine, frozen=True, rename="camel"):
@@ -76,6 +78,7 @@ class AgentDetails(AgentLine, frozen=True, rename="camel"):
     sends: list[str] | None
     result_cap: int
     effort: str | None
+    max_tokens: int | None
     background: bool
     isolation: str
     skills: list[str]
@@ -128,6 +131,7 @@ def agent_line(entry: AgentEntry, toolbox: Toolbox) -> AgentLine:
         untrusted=entry.untrusted or None,
         dialect=entry.dialect,
         hidden=spec.hidden,
+        display_name=spec.display_name or spec.name,
     )
 
 
@@ -135,17 +139,18 @@ def agent_details(gen: GenCode, name: str) -> AgentDetails:
     """Everything about one agent, with the model and the tools that it really gets."""
     spec = gen.agents.find(name)
     entry = next(each for each in gen.agents.listing() if each.spec == spec)
-    used = gen.models.resolve(spec.model, gen.model, from_file=True)
+    used = gen.models.of_agent(spec)
     line = agent_line(entry, gen.toolbox)
     budget = {each: value for each, value in structs.asdict(spec.budget).items() if value is not None}
     return AgentDetails(
-        **structs.asdict(structs.replace(line, warnings=[*line.warnings, *used.warnings])),
+        **structs.asdict(replace(line, warnings=[*line.warnings, *used.warnings])),
         used_model=used.name,
         resolved_tools=_given(spec, gen.toolbox),
         rules=[str(rule) for rule in spec.rules],
         sends=None if spec.sends is None else list(spec.sends),
         result_cap=spec.result_cap,
         effort=spec.effort,
+        max_tokens=spec.max_tokens,
         background=spec.background,
         isolation=spec.isolation,
         skills=list(spec.skills),
@@ -185,9 +190,9 @@ def _given(spec: AgentSpec, toolbox: Toolbox) -> list[str]:
     """The tools an agent really gets; those for sending others only when its file names them."""
     plans = spec.mode is Mode.PLAN
     also = (*spec.tools.also, *memory_tools(spec, plans=plans))
-    box = toolbox.chosen(structs.replace(spec.tools, also=also))
+    box = toolbox.chosen(replace(spec.tools, also=also))
     if spec.tools.allow is None:
-        box = box.without((*DELEGATES, "SendMessage"))
+        box = box.without((*DELEGATES, *MAINS_OWN, "SendMessage"))
     elif not spec.sends:  # an agent that was sent sends others only when its file says which
         box = box.without(DELEGATES)
     if spec.mode is Mode.PLAN:
@@ -203,12 +208,12 @@ def own_files(gen: GenCode) -> list[Path]:
     return [Path(each.path) for each in entries if Path(each.path).exists()]
 
 
-def agents_text(lines: Sequence[AgentLine], width: int | None = None) -> str:
+def agents_text(lines: Sequence[AgentLine]) -> str:
     """A table of the agents that can be used, then a line for every problem."""
     usable = [line for line in lines if not (line.problem or line.shadowed_by or line.untrusted)]
     head = ("NAME", "SOURCE", "MODE", "TURNS", "TOOLS (! = missing)", "DESCRIPTION")
     problems = (visible_line(remark) for line in lines for remark in _agent_remarks(line))
-    return "\n".join((table(head, [_agent_row(line) for line in usable], width), *problems))
+    return "\n".join((table(head, [_agent_row(line) for line in usable]), *problems))
 
 
 def _agent_row(line: AgentLine) -> list[str]:
@@ -390,3 +395,20 @@ def _skill_remarks(line: SkillLine) -> Iterator[str]:
         yield f"only for people: {line.source}"
     for warning in line.warnings:
         yield f"warning: {line.source}: {warning}"
+
+
+def agent_page(gen: GenCode, name: str) -> str:
+    """Everything about one agent."""
+    return agent_text(agent_details(gen, name))
+
+
+def lint_page(gen: GenCode, paths: Sequence[str]) -> str:
+    """What the linter says about agent files."""
+    return lint_text(lint(gen, paths))
+
+
+def new_agent_page(gen: GenCode, name: str, description: str) -> str:
+    """Create an agent file in the folder, and say what is left to do before it applies."""
+    created = create_agent(gen.workspace.root, {"name": name, "description": description})
+    text = created_text(created)
+    return text if created.trusted else f"{text}\n{TRUST_AGAIN}"

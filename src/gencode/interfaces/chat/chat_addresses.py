@@ -1,4 +1,4 @@
-"""The addresses of conversations, in a file that only grows, shared by all processes of the machine.
+"""Maps addresses of channels and clients to conversations: an append-only file for all processes.
 
 Every line has an address, its conversation, and up to which event its replies were sent on; the last line
 about an address is valid. `session:ID` is an address of every conversation and needs no line.

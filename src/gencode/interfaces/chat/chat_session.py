@@ -10,8 +10,6 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from msgspec.structs import replace
-
 from gencode.agent.ports import StopAction
 from gencode.core.errors import GenCodeError, UserMistake
 from gencode.core.events import (
@@ -32,18 +30,19 @@ from gencode.core.messages import Image, ToolMessage, UserMessage
 from gencode.core.outcome import Outcome
 from gencode.core.rules import Action
 from gencode.core.status import Status
+from gencode.core.structs import replace
 from gencode.core.task import Task
 from gencode.core.text import visible_line
 from gencode.interfaces.chat.notices import Notice, notice_of, report_errors, results_while_closed
 from gencode.interfaces.chat.task_controls import INTERRUPTED, STOPPED, action_report
-from gencode.interfaces.render.agent_view import AgentView, View, busy, fold, name_of, seen
+from gencode.interfaces.chat.user_command import run_user_command
+from gencode.interfaces.render.agent_view import AgentView, View, busy, context_of, fold, name_of, seen
 from gencode.interfaces.render.transcript import MOST_KEPT, Transcript, adopt, retold
 from gencode.journal.store import TaskQuery
 
 if TYPE_CHECKING:
     from gencode.agent.models import Model
     from gencode.app import GenCode
-    from gencode.core.spec import AgentSpec
     from gencode.tasks.running_task import LocalTask
 
 CANNOT_ASK = "it cannot ask you there, so calls that need approval are refused"
@@ -58,6 +57,8 @@ ENDING_SECONDS = 0.5
 FOLLOWUP_DELAY_SECONDS = 2.0
 """The process that ran the last turn has this long to start the next one before another does."""
 MAX_PIECES = 4_000
+QUICK_SECONDS = 0.5
+"""A command of the person that takes longer is said to run."""
 BATCH_SECONDS = 0.25
 """Events that are written within this time are read together."""
 LOOK_SECONDS = 1.0
@@ -102,6 +103,9 @@ class ChatSession:
         self._relays_questions = relays_questions
         self.remote_questions = RemoteQuestions()
         self._remote_tasks = RemoteTaskWatcher(self)
+        self._user_command: asyncio.Task[str] | None = None
+        self._early_outputs: list[str] = []
+        """What commands have written before the first prompt, with which it is sent."""
         self._background_ended = False
         """Whether a background task has ended since the main agent was last given all results."""
 
@@ -175,14 +179,53 @@ class ChatSession:
         """
         async with self._turn_lock:
             if self.session is None or not (self.running or self.running_elsewhere):
-                said = UserMessage(text, images=images)
+                said = UserMessage("\n\n".join((text, *self._early_outputs)), images=images)
                 await self._begin(
                     self.gen.start_turn(said, self.session, self._agent, named=self._reserved_id)
                 )
+                self._show_early_outputs([])
             elif images:
                 raise UserMistake(NO_PICTURES_NOW)
             else:
                 await self._queue_message(self.session, text)
+
+    async def run_command(self, command: str, task: str = "") -> str:
+        """Run a shell command of the person; its output joins the conversation, and is returned.
+
+        An agent at work reads it before its next reply, an idle one with the next message.
+        """
+        if self._user_command is not None:
+            raise UserMistake("Your last command is still running. Stop it with Esc, then try again.")
+        ran = self._user_command = asyncio.create_task(run_user_command(command, self.gen.workspace.cwd))
+        try:
+            if not (await asyncio.wait([ran], timeout=QUICK_SECONDS))[0]:
+                self.notify(Notice(f"Running: {visible_line(command, 100)} (Esc stops it)"))
+            await asyncio.wait([ran])
+        finally:
+            ran.cancel()
+            self._user_command = None
+        if ran.cancelled():
+            self.notify(Notice(f"Stopped: {visible_line(command, 100)}", "warning"))
+            return ""
+        if task and task != self.session:
+            await self.steer(task, ran.result())
+        elif self.session is None:
+            self._show_early_outputs([*self._early_outputs, ran.result()])
+        elif self.running or self.running_elsewhere:
+            await self._queue_message(self.session, ran.result())
+        else:
+            await self.gen.post(self.session, ran.result())
+            await self._read_queue(self.session)
+        return ran.result()
+
+    def stop_command(self) -> bool:
+        """Stop the command of the person that runs; whether there was one."""
+        return self._user_command is not None and self._user_command.cancel()
+
+    def _show_early_outputs(self, outputs: list[str]) -> None:
+        if outputs or self._early_outputs:
+            self._early_outputs = outputs
+            self.queued = dict(enumerate(outputs))
 
     async def steer(self, task: str, text: str) -> None:
         """Send a message to any agent; a finished one is resumed by it."""
@@ -211,23 +254,23 @@ class ChatSession:
 
     async def affected_tasks(self, task: str, verb: StopAction) -> Sequence[Outcome]:
         """The tasks that an action would affect at this moment."""
-        return await self.gen.hits(task, verb)
+        return await self.gen.affected(task, verb)
 
     async def apply_action(self, task: str, verb: StopAction, message: str = "") -> Sequence[Outcome]:
         """Interrupt or stop a task, and report what was stopped and what still runs."""
         found = await self.gen.find(task)
         if verb == "interrupt":
-            struck = await self.gen.interrupt(found.id, message, why=INTERRUPTED)
+            result = await self.gen.interrupt(found.id, message, why=INTERRUPTED)
         else:
-            struck = await self.gen.stop(found.id, keep=verb == "keep", tree=verb == "tree", why=STOPPED)
-        hit = {each.agent_id for each in struck.hit}
+            result = await self.gen.stop(found.id, keep=verb == "keep", tree=verb == "tree", why=STOPPED)
+        affected = {each.agent_id for each in result.affected}
         behind = [
             f"{name_of(each)} ({each.id})"
             for each in busy(self.view, found.id)
-            if each.background and each.id not in hit
+            if each.background and each.id not in affected
         ]
-        self.notify(Notice(action_report(verb, found, struck.hit, behind), task=found.id))
-        return struck.hit
+        self.notify(Notice(action_report(verb, found, result.affected, behind), task=found.id))
+        return result.affected
 
     async def compact(self) -> bool:
         """Summarise the conversation, which must be idle; False when there is too little of it."""
@@ -283,11 +326,15 @@ class ChatSession:
         self.session = None
         self._job = None
         self.queued = {}
+        self._early_outputs = []
         self.remote_questions.clear()
 
     async def transcript(self, task: str, most: int = MOST_KEPT) -> Transcript:
         """An agent's transcript up to now, with its partial reply."""
         events = (await self.gen.journal(task)).events
+        agent = self.view.agents.get(task)
+        if agent is not None and not agent.context:  # read from the store: no reply was seen live
+            self.view = View({**self.view.agents, task: replace(agent, context=context_of(events))})
         found = retold(task, events, most)
         for child in await self.gen.history.tasks(TaskQuery(parent=task)):
             if child.created.call:
@@ -308,10 +355,6 @@ class ChatSession:
             chore.cancel()
         if self._background_work:
             await asyncio.wait(self._background_work)
-
-    def _spec(self) -> "AgentSpec":
-        agents = self.gen.agents
-        return agents.main() if self._agent in ("", "main") else agents.find(self._agent)
 
     async def _begin(self, starting: "Awaitable[LocalTask | None]") -> None:
         job = await starting

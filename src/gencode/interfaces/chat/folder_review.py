@@ -8,14 +8,14 @@ from typing import Any
 from msgspec import Struct
 
 from gencode.agent.hook_settings import EVENTS, parse_hooks
-from gencode.app import agents_if_trusted, describe_servers
+from gencode.app import agents_if_trusted, describe_servers, started_if_trusted
 from gencode.core.errors import UserMistake
 from gencode.core.spec import AgentSpec, same_name
 from gencode.core.text import exact_line
-from gencode.permissions.project_files import SERVERS, SETTINGS
+from gencode.permissions.project_files import SERVERS, SETTINGS, is_command
 from gencode.permissions.started_files import StartedFiles
-from gencode.permissions.trust import FolderTrust, TrustChange
-from gencode.settings import LISTS, NARROWING, OF_PROJECTS, project_values
+from gencode.permissions.trust import FolderTrust, TrustChange, standing
+from gencode.settings import LISTS, NARROWING, OF_PROJECTS, gen_home, project_values
 
 MOST_OTHERS = 20
 
@@ -32,6 +32,7 @@ _MEANS = {
 _STATES = {
     "nothing": "contains nothing that needs trust",
     "trusted": "is trusted",
+    "added": "is trusted, except for its new agents",
     "changed": "has changed since you trusted it, so its content does not apply",
     "untrusted": "is not trusted, so its content does not apply",
 }
@@ -63,6 +64,7 @@ class FolderReview(Struct, frozen=True):
     agents: list[AgentReview]
     servers: list[str]
     skills: list[str]
+    commands: list[str]
     others: list[str]
     problems: list[str]
     starts: list[str] = []
@@ -87,6 +89,7 @@ def folder_review(project: FolderTrust, started: StartedFiles) -> FolderReview:
         agents=list(_agent_reviews(project)),
         servers=describe_servers((), {path: texts[path] for path in SERVERS if path in texts}),
         skills=[path for path in texts if path.endswith("/SKILL.md")],
+        commands=[path for path in texts if is_command(path)],
         others=[path for path in project.brought.files if path not in project.brought.texts],
         problems=problems,
         starts=list(started.files),
@@ -142,7 +145,8 @@ def review_text(review: FolderReview) -> str:
 
 
 def _review_lines(review: FolderReview) -> Iterator[str]:
-    found = bool(review.settings or review.agents or review.servers or review.skills or review.others)
+    found = bool(review.settings or review.agents or review.servers or review.skills)
+    found = found or bool(review.commands or review.others)
     yield headline(review, ". It contains:" if found else ".")
     if review.settings:
         yield f"\nSettings, in {SETTINGS}"
@@ -164,6 +168,9 @@ def _review_lines(review: FolderReview) -> Iterator[str]:
     if review.skills:
         yield "\nSkills"
         yield from (f"  {exact_line(path)}" for path in review.skills)
+    if review.commands:
+        yield "\nSlash commands"
+        yield from (f"  {exact_line(path)}" for path in review.commands)
     if review.others:
         yield "\nFiles that this version does not use"
         yield from _first(f"  {exact_line(path)}" for path in review.others)
@@ -228,3 +235,10 @@ def _words(agent: AgentReview) -> str:
     if agent.hidden_by:
         said.append(f"has no effect: {agent.hidden_by} has the same name")
     return f"{'; '.join(said)}  ({agent.path})"
+
+
+def trust_page(root: Path) -> str:
+    """What a folder contains now, and whether it is trusted."""
+    project = standing(root, gen_home()).whole
+    started = started_if_trusted(project) if project.state != "nothing" else StartedFiles()
+    return review_text(folder_review(project, started))

@@ -9,12 +9,11 @@ from gencode.core.rules import Mode
 from gencode.core.text import visible, visible_line
 from gencode.interfaces.render.agent_view import View, rows, spent
 from gencode.interfaces.render.number_format import bar_text, bars, money, seconds, tokens, turns
-from gencode.interfaces.render.plain_text import table
+from gencode.interfaces.render.plain_text import WIDE, table
 
 if TYPE_CHECKING:
     from gencode.app import GenCode
 
-WIDE = 400
 MODES = {
     Mode.PLAN: "read only",
     Mode.DEFAULT: "needs approval to change anything",
@@ -96,11 +95,6 @@ def rules_page(gen: "GenCode") -> str:
     if not policy.rules:
         lines.append("There are no rules besides the mode.")
     return "\n".join((*lines, "", 'To check a call: /permissions Bash "git push"'))
-
-
-def modes_page(now: Mode) -> str:
-    """Every mode and what it means; the current one is marked."""
-    return "\n".join(f"{'→' if mode is now else ' '} {mode:12} {says}" for mode, says in MODES.items())
 
 
 class ServerStatus(Protocol):

@@ -8,7 +8,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from gencode.core.text import visible_line
-from gencode.interfaces.chat.slash_commands import matching_commands
+from gencode.interfaces.chat.slash_commands import SlashCommand, matching_commands
 
 MAX_FILES = 20_000
 MAX_COMPLETIONS = 50
@@ -25,12 +25,16 @@ class Completion(Struct, frozen=True):
 
 
 class CompletionSources(Struct, frozen=True):
-    """What arguments are completed from: agents of the session, names of agents, models and modes."""
+    """What arguments are completed from: agents of the session, names of agents, models and modes.
+
+    `commands` are those from files.
+    """
 
     tasks: Sequence[tuple[str, str]] = ()
     agents: Sequence[str] = ()
     models: Sequence[str] = ()
     modes: Sequence[str] = ()
+    commands: Sequence[SlashCommand] = ()
 
 
 _TASKS = frozenset(
@@ -48,7 +52,8 @@ def completions(before: str, files: Sequence[str], words: CompletionSources = NO
         head = before[: found.start(1)]
         return [Completion(path, "", f"{head}{path} ") for path in matching_files(found[1], files)]
     if before.startswith("/") and " " not in before:
-        return [Completion(each.usage, each.says, f"/{each.name} ") for each in matching_commands(before)]
+        found = matching_commands(before, words.commands)
+        return [Completion(each.usage, each.says, f"/{each.name} ") for each in found]
     if before.startswith("/"):
         return list(_argument_completions(before, words))
     return []

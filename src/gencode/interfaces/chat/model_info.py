@@ -32,13 +32,12 @@ def model_list(gen: GenCode) -> ModelList:
     return ModelList(main_model(gen), [_line(gen, name) for name in gen.models.names()])
 
 
-def models_text(models: ModelList, answers: str = "", width: int | None = None) -> str:
-    """A table of the names below a line about the main model, or about the one that `answers` now."""
+def models_text(models: ModelList) -> str:
+    """A table of the names below a line about the main model."""
     main = models.main
-    head = f"{answers} answers in this conversation." if answers else ""
-    head = head or f"gen -p would use {main.model or 'no model'}: {main.why}"
+    head = f"gen -p would use {main.model or 'no model'}: {main.why}"
     rows = [(line.name, line.model or "-", _price_text(line.price), line.why) for line in models.models]
-    return f"{head}\n\n{table(('NAME', 'MODEL', '$/M IN/OUT', 'WHY'), rows, width)}"
+    return f"{head}\n\n{table(('NAME', 'MODEL', '$/M IN/OUT', 'WHY'), rows)}"
 
 
 def _price_text(price: Price) -> str:
@@ -87,3 +86,9 @@ def _tier(gen: GenCode, name: str) -> ModelLine:
         return ModelLine(name, model, f"{alias}; {source}", gen.models.price(model))
     except UserMistake as mistake:
         return ModelLine(name, None, f"{alias}. {mistake}")
+
+
+def model_lines(gen: GenCode) -> list[tuple[str, str]]:
+    """The names of models that can be chosen; of a vendor's models the beginning of their names."""
+    found = [line for line in model_list(gen).models if line.model or line.name.endswith("/MODEL")]
+    return [(line.name.removesuffix("MODEL"), f"{line.name:18} {line.model or line.why}") for line in found]

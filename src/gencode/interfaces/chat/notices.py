@@ -1,4 +1,4 @@
-"""Notices: one line for what happens outside the transcript that is in view."""
+"""Notices: one line for what happens outside the view, and lists of tasks that a stop will end."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Literal
@@ -42,15 +42,17 @@ class Notice(Struct, frozen=True):
     """One line for the user, and the task it is about, if any.
 
     `asks`: it says that this task asks something elsewhere, and is of no use once that is shown or answered.
+    `started`: it says that work in the background has begun, which a screen that lists such work need not.
     """
 
     text: str
     kind: NoticeKind = "note"
     task: str = ""
     asks: bool = False
+    started: bool = False
 
 
-async def report_errors(action: Awaitable[None], tell: Callable[[Notice], None]) -> None:
+async def report_errors(action: Awaitable[object], tell: Callable[[Notice], None]) -> None:
     """Run an action of the user. An error is shown in one line; a bug is also logged with its traceback.
 
     This is the border of every surface that has a person: nothing that fails here is lost in a task that
@@ -73,7 +75,9 @@ def notice_of(view: View, event: Event) -> Notice | None:
     match event.fact:
         case TaskCreated(background=True):
             return Notice(
-                f"[Task running in background: agent-{agent.id}] {_status_hint(agent.id)}", task=agent.id
+                f"[Task running in background: agent-{agent.id}] {_status_hint(agent.id)}",
+                task=agent.id,
+                started=True,
             )
         case TaskBackgrounded():
             return Notice(

@@ -4,10 +4,11 @@ import json
 from collections.abc import Iterator
 from typing import Any, cast
 
+from gencode.app import GenCode
 from gencode.core.errors import UserMistake
 from gencode.core.spec import same_name
 from gencode.core.text import exact_line
-from gencode.interfaces.render.plain_text import table
+from gencode.interfaces.render.plain_text import WIDE, table
 from gencode.permissions.decision import check_tool
 from gencode.permissions.explanation import Explanation
 
@@ -68,3 +69,9 @@ def _explanation_lines(found: Explanation, width: int | None) -> Iterator[str]:
         head = ("POLICY", "MODE", "DECISION", "WHY")
         rows = [(step.policy, step.mode, step.decision, step.why) for step in found.chain]
         yield table(head, rows, width)
+
+
+def explanation_page(gen: GenCode, tool: str, given: str) -> str:
+    """The decision for one call of the main agent under the current mode and rules."""
+    known = gen.toolbox[tool].name if tool in gen.toolbox else tool
+    return explanation_text(gen.explain(known, call_input(known, given)), WIDE)

@@ -25,6 +25,10 @@ if TYPE_CHECKING:
 MAX_PREVIEW_LINES = 240
 RUNS_COMMANDS = frozenset({"Bash"})
 WITH_NETWORK = "w"
+WITH_NETWORK_SAYS = "approve once, with network access"
+INSTEAD = "i"
+INSTEAD_SAYS = "decline, and say what to do instead"
+INSTEAD_ASKS = "What should it do instead?"
 NOT_ANSWERED = "The user did not answer"
 REACHES: dict[str, tuple[Reach, str]] = {
     "y": ("call", "approve once"),
@@ -57,9 +61,9 @@ def asker_path(question: Question) -> str:
     return " › ".join(exact_line(agent) for agent in question.path) or exact_line(question.agent)
 
 
-def location_lines(question: Question) -> list[str]:
-    """The folder it would run in and, for another process, where it was asked and how long it waits."""
-    lines = [f"in {exact_line(question.cwd)}"] if question.cwd else []
+def location_lines(question: Question, here: str = "") -> list[str]:
+    """The folder it would run in unless that is `here`; for other processes where, and how long it waits."""
+    lines = [f"in {exact_line(question.cwd)}"] if question.cwd not in ("", here) else []
     if (away := question.away) is None:
         return lines
     asked = f"from another process on {exact_line(away.place)}"
@@ -120,11 +124,11 @@ def reason(question: Question) -> str:
         part
         for part in (
             f"rule {exact_line(decision.rule)}" if decision.rule else "",
-            f"policy of {exact_line(decision.policy)}" if decision.policy else "",
+            f"set by: {exact_line(decision.policy)} policy" if decision.policy else "",
         )
         if part
     )
-    return exact(decision.why) + (f"\n({by})" if by else "")
+    return exact(decision.why) + (f" ({by})" if by else "")
 
 
 def choices(question: Question) -> list[Choice]:
@@ -134,9 +138,22 @@ def choices(question: Question) -> list[Choice]:
         for key, (reach, says) in REACHES.items()
         if question.rules or key == "y"
     ]
-    if question.call.name in RUNS_COMMANDS:
-        found.insert(1, Choice(WITH_NETWORK, "approve once, with network access", Answer(True, network=True)))
+    if asks_for_network(question):
+        found[0] = Choice("y", WITH_NETWORK_SAYS, Answer(True, network=True))
+    elif question.call.name in RUNS_COMMANDS:
+        found.insert(1, Choice(WITH_NETWORK, WITH_NETWORK_SAYS, Answer(True, network=True)))
+    if question.prefixes:
+        rules = ", ".join(exact_line(rule) for rule in question.prefixes)
+        found.append(
+            Choice("p", f"always approve, with any arguments: {rules}", Answer(True, "always", prefix=True))
+        )
     return [*found, Choice("n", "decline", Answer(False))]
+
+
+def asks_for_network(question: Question) -> bool:
+    """Whether the call itself asks for the network, so that an approval of it gives that."""
+    wish = question.call.input.get("network") if question.call.name in RUNS_COMMANDS else None
+    return isinstance(wish, str) and bool(wish.strip())
 
 
 def rules_text(question: Question) -> str:

@@ -2,11 +2,11 @@
 
 import asyncio
 import shlex
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from string import hexdigits
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from msgspec import Struct
 
@@ -14,39 +14,91 @@ from gencode.agent.ports import StopAction
 from gencode.core.budget import Budget
 from gencode.core.errors import UserMistake
 from gencode.core.rules import parse_mode
-from gencode.core.spec import TaskRequest
+from gencode.core.spec import AgentSpec, TaskRequest
 from gencode.core.text import visible_line
-from gencode.interfaces.chat.chat_session import ChatSession
+from gencode.interfaces.chat.chat_session import STILL_RUNNING, ChatSession
 from gencode.interfaces.chat.info_pages import (
+    MODES,
     budget_page,
     cost_page,
-    modes_page,
     rules_page,
     servers_page,
     status_page,
 )
 from gencode.interfaces.chat.task_controls import budget_usage_page, changed_budget, confirmation_text
 from gencode.interfaces.render.agent_view import View, seen
+from gencode.interfaces.render.number_format import local_time, local_zone, turns
+from gencode.interfaces.render.plain_text import WIDE
+from gencode.journal.store import TaskQuery
 from gencode.tasks.fork import Fork
+
+if TYPE_CHECKING:
+    from gencode.app import CommandFiles
 
 SIMILARITY = 0.6
 """How similar a name must be to be suggested for a mistyped one."""
+
+
+class KeyHelp(Struct, frozen=True):
+    """What a key does. One with a name can be another key in settings; `also` does the same."""
+
+    key: str
+    says: str
+    name: str = ""
+    also: str = ""
+
+    def now(self, changed: Mapping[str, str]) -> str:
+        """The key as it is now, as a person reads it: Ctrl+T."""
+        keys = changed[self.name].split(",") if self.name in changed else []
+        return ", ".join("+".join(map(str.capitalize, key.strip().split("+"))) for key in keys) or self.key
+
+
 KEYS = (
-    ("Enter", "send; while the agent works, queue your message for its next reply"),
-    ("Ctrl+J, Shift+Enter", "new line"),
-    ("Up, Down", "previous and next prompts, also of other sessions"),
-    ("Tab", "complete, or go to the transcript (Up and Down select, Enter opens)"),
-    ("Esc", "interrupt the turn and its foreground agents; background tasks continue"),
-    ("Ctrl+B, /background", "move running foreground agents to the background"),
-    ("Ctrl+T, /tasks", "agent tree; Enter opens an agent"),
-    ("Ctrl+O", "expand or collapse all details"),
-    ("Shift+Tab, /mode", "next permission mode"),
-    ("PageUp, PageDown", "scroll the transcript"),
-    ("Ctrl+C", "close a page, clear the input or interrupt; twice while idle: quit"),
-    ("Ctrl+D", "quit when the input is empty"),
+    KeyHelp("Enter", "send; while the agent works, queue your message for its next reply"),
+    KeyHelp("Ctrl+J", "new line", "new_line", "Shift+Enter"),
+    KeyHelp("Up, Down", "previous and next prompts, also of other sessions"),
+    KeyHelp("Ctrl+R", "search the previous prompts", "history"),
+    KeyHelp("!COMMAND", "run a shell command yourself; its output joins the conversation"),
+    KeyHelp("Ctrl+G", "write the prompt in your editor (EDITOR)", "editor"),
+    KeyHelp("Ctrl+V", "attach the picture on the clipboard; or drop an image file on the terminal", "paste"),
+    KeyHelp("Tab", "complete, or go to the transcript (Up and Down select, Enter opens)"),
+    KeyHelp("Esc", "interrupt the turn and its foreground agents; background tasks continue"),
+    KeyHelp("Esc Esc", "while idle: go back to an earlier prompt and edit it", "", "/rewind"),
+    KeyHelp("Ctrl+B", "move running foreground agents to the background", "background", "/background"),
+    KeyHelp("Ctrl+T", "agent tree; Enter opens an agent", "tree", "/tasks"),
+    KeyHelp("Ctrl+O", "expand or collapse all details", "details"),
+    KeyHelp("Shift+Tab", "next permission mode", "mode", "/mode"),
+    KeyHelp("PageUp, PageDown", "scroll the transcript"),
+    KeyHelp(
+        "Ctrl+C", "copy the selection, close a page, clear the input or interrupt; twice while idle: quit"
+    ),
+    KeyHelp("Mouse", "drag to select, Ctrl+C copies; with Shift (Option on macOS) the terminal selects"),
+    KeyHelp("Ctrl+D", "quit when the input is empty"),
 )
+NAMED_KEYS = {each.name: each for each in KEYS if each.name}
+"""The keys that settings can change."""
 RESUME_TEXT = "Continue where you left off."
-ViewName = Literal["tree", "agent", "sessions", "agents", "new", "edit", "trust", "theme", "quit", "opened"]
+WRITE_INSTRUCTIONS = (
+    "Write AGENTS.md in the root of this repository, for coding agents that will work here. If it exists, "
+    "improve it and keep what is still true; take over what CLAUDE.md and similar files say. First look at "
+    "the README, the build and test configuration, CI, and how the source is organised. Then state, in at "
+    "most 60 short lines: the commands to build, lint, run all tests and run one test; the structure that is "
+    "not obvious from the file names; conventions of this repository that differ from what is usual. State "
+    "only what you have verified in files, and nothing that is true of any project."
+)
+MAX_SESSIONS = 200
+ViewName = Literal[
+    "tree",
+    "agent",
+    "rewind",
+    "new",
+    "opened",
+    "edit",
+    "trust",
+    "theme",
+    "copy",
+    "quit",
+]
 _VERBS: dict[str, StopAction] = {
     "interrupt": "interrupt",
     "keep": "keep",
@@ -85,23 +137,26 @@ COMMANDS = (
     SlashCommand(
         "fork", "ID TEXT", "start an agent with the history of another one (ID@SEQ: up to an event)"
     ),
-    SlashCommand("sessions", "", "list the conversations of this folder; Enter opens one"),
+    SlashCommand("sessions", "", "choose one of the conversations of this folder"),
+    SlashCommand("rewind", "", "go back to an earlier prompt: the conversation, changed files, or both"),
     SlashCommand("new", "", "start a new conversation", ("clear",)),
     SlashCommand(
         "agents",
         "[NAME | lint | new NAME | edit NAME | trust]",
         "list, show, check or create agents",
     ),
-    SlashCommand("model", "[NAME]", "list models, or choose the one for the next turns"),
-    SlashCommand("mode", "[MODE]", "list permission modes, or set the mode of all agents (Shift+Tab)"),
+    SlashCommand("model", "[NAME]", "choose the model for the next turns"),
+    SlashCommand("mode", "[MODE]", "choose the permission mode of all agents (Shift+Tab)"),
     SlashCommand("permissions", "[TOOL INPUT]", "show the rules in effect, or explain a decision"),
     SlashCommand("budget", "[ID] [KIND AMOUNT | none]", "show or set the budget, for all or for one agent"),
     SlashCommand("cost", "", "show the cost of this conversation by agent"),
     SlashCommand("compact", "", "summarise the conversation to free up context"),
     SlashCommand("skills", "", "list the available skills"),
     SlashCommand("mcp", "", "list the MCP servers and their tools"),
+    SlashCommand("init", "", "let the agent write AGENTS.md, what agents should know about this folder"),
+    SlashCommand("copy", "", "copy the last reply to the clipboard"),
     SlashCommand("export", "[FILE]", "save the journal of this conversation as JSONL"),
-    SlashCommand("theme", "[dark | light]", "use colours for a dark or a light terminal"),
+    SlashCommand("theme", "[NAME]", "choose the colours"),
     SlashCommand(
         "quit", "", "quit; running background tasks are stopped, their results so far are kept", ("exit",)
     ),
@@ -130,14 +185,28 @@ class ParsedCommand(Struct, frozen=True):
             raise UserMistake(f"Cannot parse the arguments of /{self.name}: {error}.") from None
 
 
-def is_command(text: str) -> bool:
-    """Whether a text is meant as a command: one line, a slash, a name. A path is not."""
+def from_files(files: "CommandFiles") -> list[SlashCommand]:
+    """The commands from files; one with the name of a command of ours cannot be reached."""
+    return [
+        SlashCommand(each.name, each.hint, each.description)
+        for each in files.usable()
+        if each.name.casefold() not in _BY_NAME
+    ]
+
+
+def is_command(text: str, files: "CommandFiles | None" = None) -> bool:
+    """Whether a text is meant as a command of ours: one line, a slash, a name. A path is not.
+
+    Nor is a command from `files`, which is a message to the agent.
+    """
     word = text.split(maxsplit=1)[0] if text.strip() else ""
+    if files is not None and text.startswith("/") and not is_known_command(text) and files.named(text):
+        return False
     return text.startswith("/") and "\n" not in text.strip() and "/" not in word[1:] and len(word) > 1
 
 
 def is_known_command(text: str) -> bool:
-    """Whether a text is a command that exists."""
+    """Whether a text is a command of ours that exists."""
     return is_command(text) and text.split(maxsplit=1)[0].removeprefix("/").casefold() in _BY_NAME
 
 
@@ -152,28 +221,30 @@ def parse_command(text: str) -> ParsedCommand:
     return ParsedCommand(command.name, rest.strip())
 
 
-def matching_commands(text: str) -> list[SlashCommand]:
-    """The commands that match a prefix, the best first."""
+def matching_commands(text: str, more: Sequence[SlashCommand] = ()) -> list[SlashCommand]:
+    """The commands that match a prefix, `more` of files among them, the best first."""
     if not text.startswith("/") or " " in text:
         return []
     typed = text[1:].casefold()
-    ahead = [each for each in COMMANDS if each.name.startswith(typed)]
+    known = (*COMMANDS, *more)
+    ahead = [each for each in known if each.name.casefold().startswith(typed)]
     ahead.sort(key=lambda each: each.name != typed)  # one that is whole already comes first
-    inside = [each for each in COMMANDS if each not in ahead and typed and typed in each.name]
+    inside = [each for each in known if each not in ahead and typed and typed in each.name.casefold()]
     others = [each for each in COMMANDS if any(name.startswith(typed) for name in each.also if typed)]
     return list(dict.fromkeys((*ahead, *inside, *others)))
 
 
-def help_text() -> str:
-    """Every command, one line each."""
-    width = max(len(each.usage) for each in COMMANDS if len(each.usage) < 30)
-    return "\n".join(f"{each.usage:{width}}  {each.says}" for each in COMMANDS)
+def help_text(commands: Sequence[SlashCommand] = COMMANDS) -> str:
+    """Commands, one line each."""
+    width = max((len(each.usage) for each in commands if len(each.usage) < 30), default=0)
+    return "\n".join(f"{each.usage:{width}}  {each.says}" for each in commands)
 
 
-def keys_text() -> str:
+def keys_text(changed: Mapping[str, str] = {}) -> str:
     """Every key, one line each."""
-    width = max(len(key) for key, _ in KEYS)
-    return "\n".join(f"{key:{width}}  {says}" for key, says in KEYS)
+    shown = [(f"{each.now(changed)}{each.also and f', {each.also}'}", each.says) for each in KEYS]
+    width = max(len(key) for key, _ in shown)
+    return "\n".join(f"{key:{width}}  {says}" for key, says in shown)
 
 
 class Page(Struct, frozen=True):
@@ -205,7 +276,28 @@ class StatusMessage(Struct, frozen=True):
     text: str = ""
 
 
-CommandResult = Page | ShowView | ConfirmAction | StatusMessage
+class PickList(Struct, frozen=True):
+    """A result: a list to choose from. What is chosen becomes the argument of a command, or its beginning
+    where it ends with a slash; `now` is what is chosen at present.
+    """
+
+    title: str
+    command: str
+    lines: Sequence[tuple[str, str]]
+    now: str = ""
+
+    @property
+    def marked(self) -> list[tuple[str, str]]:
+        """The lines with a mark at what is chosen at present."""
+        return [(key, f"{'→' if key == self.now else ' '} {line}") for key, line in self.lines]
+
+    @property
+    def text(self) -> str:
+        """The list where nothing can be chosen from it."""
+        return "\n".join(line for _, line in self.marked)
+
+
+CommandResult = Page | PickList | ShowView | ConfirmAction | StatusMessage
 
 
 async def run_slash_command(chat: ChatSession, typed: ParsedCommand, here: str = "") -> CommandResult:
@@ -217,9 +309,9 @@ async def run_slash_command(chat: ChatSession, typed: ParsedCommand, here: str =
 
 async def request_action(chat: ChatSession, task: str, verb: StopAction, message: str = "") -> CommandResult:
     """Ask to confirm an action on an agent; one that affects nothing says so at once."""
-    hits = await chat.affected_tasks(task, verb)
-    text = confirmation_text(verb, await chat.gen.find(task), hits)
-    return ConfirmAction(verb, task, text, message) if hits else StatusMessage(text)
+    affected = await chat.affected_tasks(task, verb)
+    text = confirmation_text(verb, await chat.gen.find(task), affected)
+    return ConfirmAction(verb, task, text, message) if affected else StatusMessage(text)
 
 
 async def _verb(chat: ChatSession, typed: ParsedCommand, here: str) -> CommandResult:
@@ -231,7 +323,10 @@ async def _verb(chat: ChatSession, typed: ParsedCommand, here: str) -> CommandRe
 
 
 async def _help(chat: ChatSession, typed: ParsedCommand, here: str) -> CommandResult:
-    return Page("Commands and keys", f"{help_text()}\n\n{keys_text()}")
+    files = from_files(chat.gen.commands)
+    parts = [help_text(), help_text(files) and f"From files:\n{help_text(files)}"]
+    parts.append(keys_text(chat.gen.settings.keys))
+    return Page("Commands and keys", "\n\n".join(filter(None, parts)))
 
 
 async def _tree(chat: ChatSession, typed: ParsedCommand, here: str) -> CommandResult:
@@ -264,7 +359,7 @@ async def _steer(chat: ChatSession, typed: ParsedCommand, here: str) -> CommandR
 async def _resume(chat: ChatSession, typed: ParsedCommand, here: str) -> CommandResult:
     task, text = typed.first()
     if not task:
-        return ShowView("sessions")
+        return await _sessions(chat, typed, here)
     found = await chat.gen.find(task)
     if found.conversation:
         await chat.open(found.id)
@@ -286,7 +381,28 @@ async def _fork(chat: ChatSession, typed: ParsedCommand, here: str) -> CommandRe
 
 
 async def _sessions(chat: ChatSession, typed: ParsedCommand, here: str) -> CommandResult:
-    return ShowView("sessions")
+    query = TaskQuery(cwd=str(chat.gen.workspace.cwd), conversations=True)
+    found = sorted(await chat.gen.history.tasks(query), key=lambda task: task.touched_at, reverse=True)
+    if not found:
+        raise UserMistake("No earlier conversation in this folder.")
+    lines = [
+        (
+            task.id,
+            f"{task.id}  {local_time(task.touched_at)}  {task.status:13} "
+            f"{turns(task.totals.turns):9} {visible_line(task.created.prompt, 100)}",
+        )
+        for task in found[:MAX_SESSIONS]
+    ]
+    title = f"Conversations of this folder · times in {local_zone()}"
+    return PickList(title, "resume", lines, chat.session or "")
+
+
+async def _rewind(chat: ChatSession, typed: ParsedCommand, here: str) -> CommandResult:
+    if chat.session is None:
+        raise UserMistake("Nothing to rewind: this conversation is empty.")
+    if chat.running:
+        raise UserMistake(STILL_RUNNING)
+    return ShowView("rewind", chat.session)
 
 
 async def _new(chat: ChatSession, typed: ParsedCommand, here: str) -> CommandResult:
@@ -295,27 +411,44 @@ async def _new(chat: ChatSession, typed: ParsedCommand, here: str) -> CommandRes
 
 
 async def _agents(chat: ChatSession, typed: ParsedCommand, here: str) -> CommandResult:
-    from gencode.interfaces.chat import record_pages as pages
+    from gencode.interfaces.chat.agent_info import agent_page, lint_page, new_agent_page
+    from gencode.interfaces.chat.folder_review import trust_page
 
     words = typed.words()
     match words:
         case []:
-            return ShowView("agents")
+            return PickList("Available agents", "agents", _agent_lines(chat))
         case ["lint", *paths]:
-            return Page("gen agents lint", await asyncio.to_thread(pages.lint_page, chat.gen, paths))
+            return Page("gen agents lint", await asyncio.to_thread(lint_page, chat.gen, paths))
         case ["trust"]:
-            return ShowView("trust", await asyncio.to_thread(pages.trust_page, chat.gen))
+            return ShowView("trust", await asyncio.to_thread(trust_page, chat.gen.workspace.root))
         case ["new", name, first, *more]:
             description = " ".join((first, *more))
-            return Page("gen agents new", pages.new_agent_page(chat.gen, name, description))
+            return Page("gen agents new", new_agent_page(chat.gen, name, description))
         case ["new", *_]:
             raise UserMistake("Give a name and a description: /agents new tester Runs the tests.")
         case ["edit", name]:
             return ShowView("edit", _editable_file(chat, name))
         case [name]:
-            return Page(f"gen agents show {name}", pages.agent_page(chat.gen, name))
+            return Page(f"gen agents show {name}", agent_page(chat.gen, name))
         case _:
             raise UserMistake("Usage: /agents [NAME | lint | new NAME DESCRIPTION | edit NAME | trust]")
+
+
+def _agent_lines(chat: ChatSession) -> list[tuple[str, str]]:
+    found = chat.gen.agents.spawnable()
+    width = max((len(spec.name) for spec in found), default=0)
+    return [
+        (
+            spec.name,
+            f"{spec.name:{width}}  {spec.mode or 'inherited'!s:12} {visible_line(_described(spec), 120)}",
+        )
+        for spec in found
+    ]
+
+
+def _described(spec: AgentSpec) -> str:
+    return f"{spec.display_name}: {spec.description}" if spec.display_name else spec.description
 
 
 def _editable_file(chat: ChatSession, name: str) -> str:
@@ -327,9 +460,10 @@ def _editable_file(chat: ChatSession, name: str) -> str:
 
 async def _model(chat: ChatSession, typed: ParsedCommand, here: str) -> CommandResult:
     if not typed.rest:
-        from gencode.interfaces.chat.record_pages import models_page
+        from gencode.interfaces.chat.model_info import model_lines
 
-        return Page("gen models", models_page(chat.gen, chat.chosen_model.name if chat.chosen_model else ""))
+        now = chat.chosen_model or chat.gen.model
+        return PickList(f"Model from the next turn on, now {now.name}", "model", model_lines(chat.gen))
     chat.chosen_model = chat.gen.models.use(typed.rest)
     return StatusMessage(f"Model from the next turn on: {visible_line(chat.chosen_model.name)}")
 
@@ -337,7 +471,8 @@ async def _model(chat: ChatSession, typed: ParsedCommand, here: str) -> CommandR
 async def _mode(chat: ChatSession, typed: ParsedCommand, here: str) -> CommandResult:
     gen = chat.gen
     if not typed.rest:
-        return Page("Permission modes", modes_page(gen.policy.mode))
+        lines = [(mode.value, f"{mode:12} {says}") for mode, says in MODES.items()]
+        return PickList("Permission mode of all agents", "mode", lines, gen.policy.mode.value)
     gen.switch_mode(parse_mode(typed.rest))
     return StatusMessage(f"All agents of this session now run in {gen.policy.mode} mode.")
 
@@ -348,7 +483,7 @@ async def _permissions(chat: ChatSession, typed: ParsedCommand, here: str) -> Co
         return Page("Permissions", rules_page(chat.gen))
     words = typed.words()[1:]
     given = words[0] if len(words) == 1 else rest
-    from gencode.interfaces.chat.record_pages import explanation_page
+    from gencode.interfaces.chat.permission_info import explanation_page
 
     return Page("gen permissions explain", explanation_page(chat.gen, tool, given or "{}"))
 
@@ -403,13 +538,26 @@ async def _compact(chat: ChatSession, typed: ParsedCommand, here: str) -> Comman
 
 
 async def _skills(chat: ChatSession, typed: ParsedCommand, here: str) -> CommandResult:
-    from gencode.interfaces.chat.record_pages import skills_page
+    from gencode.interfaces.chat.agent_info import skill_lines, skills_text
 
-    return Page("gen skills list", skills_page(chat.gen))
+    return Page("gen skills list", skills_text(skill_lines(chat.gen), WIDE))
 
 
 async def _servers(chat: ChatSession, typed: ParsedCommand, here: str) -> CommandResult:
     return Page("MCP servers", servers_page(chat.gen))
+
+
+async def _init(chat: ChatSession, typed: ParsedCommand, here: str) -> CommandResult:
+    await chat.send(WRITE_INSTRUCTIONS)
+    return StatusMessage()
+
+
+async def _copy(chat: ChatSession, typed: ParsedCommand, here: str) -> CommandResult:
+    task = here or chat.session
+    text = (await chat.gen.get(task)).result if task else ""
+    if not text.strip():
+        raise UserMistake("Nothing to copy: there is no reply yet.")
+    return ShowView("copy", text)
 
 
 async def _export(chat: ChatSession, typed: ParsedCommand, here: str) -> CommandResult:
@@ -436,8 +584,6 @@ def _write_new_file(folder: Path, name: str, text: str) -> Path:
 
 
 async def _theme(chat: ChatSession, typed: ParsedCommand, here: str) -> CommandResult:
-    if typed.rest not in ("", "dark", "light"):
-        raise UserMistake("Unknown theme. Choose dark or light.")
     return ShowView("theme", typed.rest)
 
 
@@ -463,6 +609,7 @@ _COMMANDS: dict[str, Callable[[ChatSession, ParsedCommand, str], Awaitable[Comma
     "resume": _resume,
     "fork": _fork,
     "sessions": _sessions,
+    "rewind": _rewind,
     "new": _new,
     "agents": _agents,
     "model": _model,
@@ -473,6 +620,8 @@ _COMMANDS: dict[str, Callable[[ChatSession, ParsedCommand, str], Awaitable[Comma
     "compact": _compact,
     "skills": _skills,
     "mcp": _servers,
+    "init": _init,
+    "copy": _copy,
     "export": _export,
     "theme": _theme,
     "quit": _quit,

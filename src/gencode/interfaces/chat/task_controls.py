@@ -1,11 +1,7 @@
 """Actions on tasks as a person types and reads them: confirmation, report, and budgets."""
 
 from collections.abc import Sequence
-from typing import Any
-
-import msgspec
-from msgspec import Struct
-from msgspec.structs import replace
+from typing import Any, TypeVar
 
 from gencode.agent.ports import StopAction
 from gencode.budgets.limits import Spent, no_budget
@@ -14,11 +10,11 @@ from gencode.core.errors import UserMistake
 from gencode.core.messages import Usage
 from gencode.core.outcome import Outcome
 from gencode.core.status import EndReason, Status, StopCause, stop_cause
+from gencode.core.structs import replace
 from gencode.core.task import Task
 from gencode.core.text import visible_line
 from gencode.interfaces.chat.notices import task_list
 from gencode.interfaces.render.number_format import BudgetBar, bar_text, bars, counted
-from gencode.tasks.handle import StruckTask, TaskAction
 
 STOPPED = stop_cause("the user stopped it")
 INTERRUPTED = StopCause(EndReason.INTERRUPTED, "the user interrupted it")
@@ -29,65 +25,71 @@ _DONE = {
     "tree": "Stopped",
 }
 KINDS = Budget.__struct_fields__
+Kind = TypeVar("Kind", bound=Outcome)
 
 
-class ActionLabel(Struct, frozen=True):
-    """One action: its name, its key in the tree, and what it does."""
+class StoppedTask(Outcome, frozen=True, rename="camel"):
+    """A task after a stop, and all tasks that were stopped."""
 
-    verb: TaskAction
-    name: str
-    key: str
-    says: str
+    stopped: tuple[str, ...] = ()
 
 
-TASK_ACTIONS = (
-    ActionLabel(
-        "interrupt", "Interrupt", "i", "interrupts its current step and the agents it waits for; it continues"
-    ),
-    ActionLabel("steer", "Steer", "m", "sends it a message for its next reply; stops nothing"),
-    ActionLabel("keep", "Stop with report", "k", "stops it after one last turn to report what it found"),
-    ActionLabel("stop", "Stop", "x", "stops it and the agents it waits for"),
-    ActionLabel("tree", "Stop tree", "X", "stops it and all its subagents, in the background too"),
-)
+class InterruptedTask(Outcome, frozen=True, rename="camel"):
+    """A task after an interrupt, and all tasks that were interrupted."""
+
+    interrupted: tuple[str, ...] = ()
 
 
-ACTIONS_BY_VERB = {each.verb: each for each in TASK_ACTIONS}
+class SteeredTask(Outcome, frozen=True, rename="camel"):
+    """A task after a message to it, and whether the message resumed it."""
+
+    woken: bool = False
 
 
-def confirmation_text(verb: StopAction, task: Task, hit: Sequence[Outcome]) -> str:
+TASK_ACTIONS: dict[StopAction, str] = {
+    "interrupt": "Interrupt: end its current step and the agents it waits for; it continues",
+    "keep": "Stop with report: let it report what it found in one last turn",
+    "stop": "Stop: end it and the agents it waits for",
+    "tree": "Stop tree: end it and all its subagents, in the background too",
+}
+"""What can be done to a task that works, and what each of it means."""
+
+
+def confirmation_text(verb: StopAction, task: Task, affected: Sequence[Outcome]) -> str:
     """What an action will affect, for a confirmation."""
     effect = "interrupt" if verb == "interrupt" else "stop"
-    if not hit:
+    if not affected:
         why = "is still waiting in the queue" if task.status is Status.PENDING else "has already finished"
         return f"Nothing to {effect}: {task.id} {why}."
     report = " after a last report" if verb == "keep" else ""
-    return f"This will {effect} {counted(len(hit), 'agent')}{report}: {task_list(hit)}."
+    return f"This will {effect} {counted(len(affected), 'agent')}{report}: {task_list(affected)}."
 
 
-def action_report(verb: StopAction, task: Task, hit: Sequence[Outcome], behind: Sequence[str] = ()) -> str:
+def action_report(
+    verb: StopAction, task: Task, affected: Sequence[Outcome], behind: Sequence[str] = ()
+) -> str:
     """What an action stopped, and what still runs in the background."""
-    if not hit:
+    if not affected:
         why = "is still waiting in the queue" if task.status is Status.PENDING else "had already finished"
         return f"Nothing was stopped: {visible_line(task.agent)} {task.id} {why}."
     after = ""
     if verb == "interrupt":
         after = " The turn has ended." if task.conversation else " It continues from there."
     going = f" Still running in the background: {', '.join(behind)}." if behind else ""
-    return f"{_DONE[verb]}: {task_list(hit)}.{after}{going}"
+    return f"{_DONE[verb]}: {task_list(affected)}.{after}{going}"
 
 
-def as_json(struck: StruckTask, hit: str) -> dict[str, Any]:
-    """A task after an action as `--json` prints it: the affected tasks by their ids, under the name `hit`."""
-    told: dict[str, Any] = msgspec.to_builtins(struck)
-    ids = [each["agentId"] for each in told.pop("hit")]
-    return {**told, hit: ids}
+def widened(kind: type[Kind], outcome: Outcome, **more: Any) -> Kind:
+    """A task in its public shape with further fields."""
+    own = {name: getattr(outcome, name) for name in Outcome.__struct_fields__}
+    return kind(**own, **more)
 
 
 def changed_budget(now: Budget, words: Sequence[str]) -> Budget:
     """A budget with these kinds set and the others as they are; UserMistake for anything else."""
     if [*words] == ["none"]:
         return Budget()
-    amounts: dict[str, float | None] = {}
+    amounts: dict[str, Any] = {}
     for kind, amount in zip(words[::2], words[1::2], strict=False):
         if kind not in KINDS:
             raise UserMistake(f"Unknown budget kind {kind!r}. Use one of: {', '.join(KINDS)}.")

@@ -18,7 +18,7 @@ def add_command(commands: Commands, does: str) -> None:
     parser = add(commands, "acp", run, does, ("gen acp", "gen acp --permission-mode plan"))
     for action in cast("list[argparse.Action]", vars(parser)["_actions"]):
         if "--cwd" in action.option_strings:
-            action.help = argparse.SUPPRESS  # the editor says which folder a session is in
+            action.help = argparse.SUPPRESS  # the editor gives the folder of each session
     add_model(parser)
     add_policy(parser)
 

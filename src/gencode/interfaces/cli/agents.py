@@ -1,6 +1,7 @@
-"""`gen agents list|show|lint|new`: lists, shows, checks and creates agents."""
+"""`gen agents list|show|lint|new|add`: lists, shows, checks, creates and copies agents."""
 
 import argparse
+import shutil
 from pathlib import Path
 
 from gencode.app import forgetful
@@ -20,15 +21,21 @@ from gencode.interfaces.cli.command_input import whole_input
 from gencode.interfaces.cli.open_session import opened
 from gencode.interfaces.cli.parser import Commands, add, add_group, turns
 from gencode.interfaces.cli.terminal_questions import somebody_is_there
-from gencode.interfaces.event_loop_runner import run_to_end
 from gencode.interfaces.render.plain_text import note, print_record
 from gencode.places import workspace_at
+from gencode.settings import gen_home
 
 EXAMPLES = (
     "gen agents show Explore",
     "gen agents lint .claude/agents --json",
     'gen agents new tester --description "Runs the tests and reports failures." --tools Bash,Read',
+    "gen agents add team",
 )
+SETS = {
+    "team": {"team/agents": "agents", "team/skills": "skills"},
+    "task-types": {"subagents": "subagents"},
+}
+"""What `gen agents add` copies: folders of `examples`, and where each is read from."""
 
 
 def add_command(commands: Commands, does: str) -> None:
@@ -55,7 +62,14 @@ def add_command(commands: Commands, does: str) -> None:
     lint.add_argument(
         "paths", metavar="PATH", nargs="*", help="a file or folder (default: your agents and this folder's)"
     )
-    new = add(group, "new", made, "create an agent file; prompts for what is missing", EXAMPLES[2:])
+    more = add(group, "add", added, "copy agents that come with GenCode into this folder", EXAMPLES[3:])
+    more.add_argument(
+        "name",
+        choices=tuple(SETS),
+        help="team: reviewers, a bug fixer and skills; task-types: the five of Task Types",
+    )
+    more.add_argument("--user", action="store_true", help="into your own folder, for every project")
+    new = add(group, "new", made, "create an agent file; prompts for what is missing", EXAMPLES[2:3])
     new.add_argument("name", metavar="NAME", nargs="?", help="the agent's name")
     new.add_argument("--description", metavar="TEXT", help="when to use it, in a sentence")
     new.add_argument("--tools", metavar="NAMES", help="its tools, separated by commas (default: all)")
@@ -70,36 +84,24 @@ def add_command(commands: Commands, does: str) -> None:
     new.add_argument("--user", action="store_true", help="create it for all your folders, not only this one")
 
 
-def listed(args: argparse.Namespace) -> int:
+async def listed(args: argparse.Namespace) -> int:
     """List the agents."""
-    return run_to_end(_listed(args))
-
-
-async def _listed(args: argparse.Namespace) -> int:
     async with opened(args, store=forgetful()) as gen:
         lines = [agent_line(each, gen.toolbox) for each in gen.agents.checked()]
     print_record({"agents": lines}, agents_text(lines), as_json="json" in args)
     return 0
 
 
-def shown(args: argparse.Namespace) -> int:
+async def shown(args: argparse.Namespace) -> int:
     """Show one agent."""
-    return run_to_end(_shown(args))
-
-
-async def _shown(args: argparse.Namespace) -> int:
     async with opened(args, store=forgetful()) as gen:
         details = agent_details(gen, args.name)
     print_record(details, agent_text(details), as_json="json" in args)
     return 0
 
 
-def linted(args: argparse.Namespace) -> int:
+async def linted(args: argparse.Namespace) -> int:
     """Check files."""
-    return run_to_end(_linted(args))
-
-
-async def _linted(args: argparse.Namespace) -> int:
     async with opened(args, store=forgetful()) as gen:
         found = lint(gen, getattr(args, "paths", []))
     print_record(found.record, lint_text(found), as_json="json" in args)
@@ -107,7 +109,7 @@ async def _linted(args: argparse.Namespace) -> int:
 
 
 def made(args: argparse.Namespace) -> int:
-    """Write a new agent file, and say what its linter says."""
+    """Write a new agent file, and print what the linter says about it."""
     given = getattr(args, "instructions", "")
     wishes = {
         "name": _said(args, "name", "What is the agent called?"),
@@ -122,6 +124,37 @@ def made(args: argparse.Namespace) -> int:
     created = create_agent(folder, wishes, user="user" in args)
     print_record(created.file, created_text(created), as_json="json" in args)
     if not created.trusted and "json" not in args:
+        note(TRUST_AGAIN)
+    return 0
+
+
+def added(args: argparse.Namespace) -> int:
+    """Copy agents and skills that come with GenCode to where they are read from."""
+    from gencode import __file__ as package
+
+    user = "user" in args
+    if user and args.name != "team":
+        raise UserMistake("The agents of Task Types belong to a folder. Leave out --user.")
+    inside = Path(package).parent / "examples"
+    source = inside if inside.is_dir() else Path(package).parents[2] / "examples"
+    folder = workspace_at(Path(getattr(args, "cwd", "."))).root
+    root = gen_home() if user else folder / ".gen" if args.name == "team" else folder
+    targets = {source / part: root / place for part, place in SETS[args.name].items()}
+    found = [
+        (each, target / each.name) for part, target in targets.items() for each in sorted(part.iterdir())
+    ]
+    if there := [place for _, place in found if place.exists()]:
+        raise UserMistake(f"{there[0]} exists already. Nothing was copied.")
+    for each, place in found:
+        if each.is_dir():
+            shutil.copytree(each, place)
+        else:
+            place.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(each, place)
+    written = [str(place) for _, place in found]
+    names = ", ".join(place.stem for _, place in found)
+    print_record({"written": written}, f"Wrote {names} to {root}", as_json="json" in args)
+    if "json" not in args and not user:
         note(TRUST_AGAIN)
     return 0
 

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from msgspec import UNSET, Struct, UnsetType
-from msgspec.structs import replace
 
 from gencode.app import GenCode, ServerReport
 from gencode.core.errors import UserMistake
@@ -13,11 +12,12 @@ from gencode.core.events import Event
 from gencode.core.messages import Message, UserMessage
 from gencode.core.outcome import Outcome, RefusedCall, RunOutcome, StoppedWork, TreeUsage
 from gencode.core.status import Status
-from gencode.core.task import Task, said_to_the_person, whole_transcript
+from gencode.core.structs import replace
+from gencode.core.task import Task, replies_of_turn, whole_transcript
 from gencode.core.text import inert
 from gencode.interfaces.cli.claude_code_options import NOT_TOLD
-from gencode.interfaces.cli.command_input import piped_text
-from gencode.interfaces.cli.foreground_run import follow, renderer_for, tell_ending, tell_refused
+from gencode.interfaces.cli.command_input import piped_text, schema
+from gencode.interfaces.cli.foreground_run import follow, renderer_for, tell_ending, tell_refused, tell_work
 from gencode.interfaces.cli.open_session import check, opened
 from gencode.interfaces.cli.terminal_questions import asker_for
 from gencode.interfaces.event_loop_runner import run_to_end
@@ -28,8 +28,8 @@ from gencode.journal.store import TaskQuery
 from gencode.tasks.running_task import RunningTask
 
 
-class PromptResult(Struct, frozen=True, rename="camel"):
-    """What `gen -p --output-format json` prints."""
+class PromptResult(Struct, frozen=True, rename="camel", tag_field="type", tag="result"):
+    """What `gen -p --output-format json` prints; its type tells it apart from the events of a stream."""
 
     result: str
     status: Status
@@ -44,7 +44,7 @@ class PromptResult(Struct, frozen=True, rename="camel"):
     output: Any | UnsetType = UNSET
     """Only where the agent that leads has a schema, and the answer fits."""
     refused: tuple[RefusedCall, ...] = ()
-    """The calls that were refused in this turn, of the agent that leads and all below it."""
+    """The refused calls of this turn, of the leading agent and all its descendants."""
     stopped: tuple[StoppedWork, ...] = ()
     """What was stopped because the turn was over and its process ended."""
 
@@ -55,18 +55,21 @@ def run(args: argparse.Namespace) -> int:
 
 
 async def _ask(args: argparse.Namespace, prompt: str) -> int:
+    form = schema(args)
     output: str = getattr(args, "output_format", "json" if "json" in args else "text")
     renderer = renderer_for(output, verbose="verbose" in args)
     async with opened(args, asker=asker_for(output, renderer)) as gen:
         told = check(gen, args)
         earlier = await _earlier(gen, args)
         told = "\n".join(filter(None, (told, _not_told(gen, earlier))))
+        if earlier:
+            renderer.view = View({earlier.id: AgentView(earlier.id, earlier.agent, conversation=True)})
         agent = getattr(args, "agent", earlier.agent if earlier and earlier.agent != "main" else "")
         session = earlier.id if earlier else None
         begun: list[RunningTask] = []
 
         async def begin() -> RunningTask:
-            begun.append(await gen.start_turn(prompt, session, agent, waits=True))
+            begun.append(await gen.start_turn(prompt, session, agent, waits=True, output_schema=form))
             return begun[0]
 
         outcome, code = await follow(gen, begin, renderer, told)
@@ -80,19 +83,20 @@ async def _ask(args: argparse.Namespace, prompt: str) -> int:
         else:
             answer_json(await _answer(gen, outcome, renderer.view), line=output == "stream-json")
         if output == "text":
+            tell_work(outcome)
             tell_refused(outcome.refused or ())
         tell_ending(outcome)
         return code
 
 
 async def _handed_back(gen: GenCode, view: View, turn: Task) -> list[AgentView]:
-    """What agents came to and nobody summed up, also what came back in the middle of a reply that was cut."""
+    """Results of agents that the reply does not include, such as those that came while it was interrupted."""
     if turn.status not in CUT_SHORT:
         return []
     children = await gen.history.tasks(TaskQuery(parent=turn.id))
     lead = view.agents.get(turn.id)
     for task in tasks_of(lead.unanswered if lead else ()):
-        # Nothing was heard here of the runs in which another process has woken an agent.
+        # Events of runs in which another process resumed an agent did not reach this one.
         view = _retold(view, (await gen.journal(task)).events)
     told = handed_back(view, turn.id)
     known = {(each.id, each.ended_at) for each in told}
@@ -100,7 +104,7 @@ async def _handed_back(gen: GenCode, view: View, turn: Task) -> list[AgentView]:
 
 
 def _retold(view: View, events: Sequence[Event]) -> View:
-    """The view with what is written of one agent in the place of what was heard of it."""
+    """The view with the stored state of one agent in place of the events seen here."""
     written = View()
     for event in events:
         written = fold(written, event)
@@ -108,19 +112,19 @@ def _retold(view: View, events: Sequence[Event]) -> View:
 
 
 async def _said(gen: GenCode, turn: Task) -> str:
-    """Everything that was said to the person: what it said before something came in, and what came after.
+    """Everything the reply told the person, before and after messages that came in between.
 
-    Who stays for what is in the background may see the conversation go on in another process: what is
-    written after the end of this turn is another's.
+    While it waits for background work, another process may continue the conversation: what is written after
+    the end of this turn belongs to that one.
     """
     events = (await gen.journal(turn.id)).events
     messages = whole_transcript(event for event in events if (event.seq or 0) <= turn.seq)
     asked = max((at for at, each in enumerate(messages) if _is_prompt(each)), default=0)
-    return said_to_the_person(messages[asked:])
+    return replies_of_turn(messages[asked:])
 
 
 def _is_prompt(message: Message) -> bool:
-    """Whether a turn begins with it; what a person says in the middle of one is a letter."""
+    """Whether a message starts a turn; one that arrives during a turn does not."""
     return isinstance(message, UserMessage) and message.sender == "user" and not message.mail
 
 
@@ -141,7 +145,7 @@ def _not_told(gen: GenCode, earlier: Task | None) -> str:
 
 
 async def _earlier(gen: GenCode, args: argparse.Namespace) -> Task | None:
-    """The conversation to go on with, if one was asked for."""
+    """The conversation to continue, if one was named."""
     if "session" in args:
         found = await gen.find(args.session, conversation=True)
         if not found.conversation:

@@ -1,6 +1,6 @@
-"""Claude Code's command-line habits: its spellings of options, lists of tools, modes and typed agents.
+"""Claude Code's command-line options: its spellings, lists of tools, modes and inline agents.
 
-They mean what they mean there as far as our rules and modes go. `bypassPermissions` is our `dontAsk`.
+They mean what they mean there, as far as our rules and modes allow. `bypassPermissions` is our `dontAsk`.
 """
 
 import argparse
@@ -42,7 +42,7 @@ _LONGEST = 1_000_000
 
 
 def mode(text: str) -> str:
-    """A mode by its name here or in Claude Code; one that nobody knows is named by whoever reads settings."""
+    """A mode by our name or Claude Code's; an unknown one is reported when settings are read."""
     return _MODES.get(re.sub(r"[-_\s]", "", text).casefold(), text)
 
 
@@ -56,7 +56,7 @@ class ToolRules(argparse.Action):
         values: str | Sequence[Any] | None,
         option_string: str | None = None,
     ) -> None:
-        """Add what one option said to the rules there are."""
+        """Add the rules of one option to the list."""
         typed: Sequence[str] = [values] if isinstance(values, str) else list(values or ())
         found: list[str] = list(getattr(namespace, self.dest, ()))
         notes: list[str] = list(getattr(namespace, "notes", ()))
@@ -77,9 +77,9 @@ class ToolRules(argparse.Action):
 
 
 def split_rules(text: str) -> list[str]:
-    """`Bash(git log:*) Edit,Read` as three rules; what stands in parentheses is never taken apart.
+    """`Bash(git log:*) Edit,Read` as three rules; text in parentheses is never split.
 
-    ValueError says which parenthesis stands alone, or that there is nothing.
+    ValueError names an unbalanced parenthesis, or says that the text is empty.
     """
     rules: list[str] = []
     begun, depth = "", 0
@@ -157,7 +157,7 @@ def add_tool_lists(parser: argparse.ArgumentParser) -> None:
 
 def remarks(args: argparse.Namespace) -> Iterator[str]:
     """Warnings about the options that were typed, one line each."""
-    if getattr(args, "session", None) == "":
+    if getattr(args, "session", None) == "" and ("prompt" in args or "plain" in args):
         raise UserMistake(WHICH)
     if _means_autonomy(getattr(args, "permission_mode", "")) and getattr(args, "verb", "") != "explain":
         yield AUTONOMY

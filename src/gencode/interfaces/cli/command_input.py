@@ -38,6 +38,11 @@ def whole_input(what: str) -> str:
     return text
 
 
+def text_or_input(typed: str, what: str) -> str:
+    """What was typed, or all of stdin for a `-`."""
+    return whole_input(what) if typed == "-" else typed
+
+
 def _may_speak(source: int) -> bool:
     """Whether data or the end comes soon enough. Files always answer, and epoll would refuse them."""
     kind = os.fstat(source).st_mode

@@ -1,4 +1,4 @@
-"""`gen completions`: a script for a shell, which asks us what may follow whenever somebody presses Tab."""
+"""`gen completions`: scripts for shell completion, and the words that may follow at each Tab."""
 
 import argparse
 import re
@@ -94,7 +94,7 @@ Look = Callable[[str, str], Found]
 
 
 class Completions(Struct, frozen=True):
-    """What may stand in the place of the last word."""
+    """The completions of the last word."""
 
     kind: Kind = "words"
     words: tuple[tuple[str, str], ...] = ()
@@ -143,10 +143,10 @@ def run(args: argparse.Namespace) -> int:
 
 
 def complete(words: list[str]) -> int:
-    """Answer a script: what is offered on the first line, then one offer per line with a word about it.
+    """Answer a completion script: the kind on the first line, then one completion a line, described.
 
     `bash CURRENT LINE` is a line up to the cursor and what bash takes for the current word; `words WORD…` are
-    the words behind the command. Nobody wants to read about trouble while typing, so there is none.
+    the words after the command. Errors are never shown while somebody types.
     """
     if words[:1] == ["bash"] and len(words) == 3:
         typed = split_line(words[2])[1:]
@@ -202,7 +202,7 @@ def _servers(folder: Path) -> Found:
 
 
 async def _tasks(kind: str, folder: Path) -> Found:
-    """What is in the journal of this machine; a database elsewhere is not asked while somebody types."""
+    """The tasks in the journal of this machine; a remote database is not queried while somebody types."""
     from gencode.app import open_store
     from gencode.core.outcome import title_of
     from gencode.journal.store import TaskQuery
@@ -223,7 +223,7 @@ async def _tasks(kind: str, folder: Path) -> Found:
 
 
 def completions_for(parser: argparse.ArgumentParser, words: Sequence[str], look: Look) -> Completions:
-    """What may stand for the last of these words, which stand behind `gen`."""
+    """The completions of the last of these words, which follow `gen`."""
     *whole, last = words or [""]
     place = CommandPosition(parser)
     for word in whole:
@@ -241,7 +241,7 @@ def completions_for(parser: argparse.ArgumentParser, words: Sequence[str], look:
 
 
 def _next(place: CommandPosition, last: str, look: Look) -> Completions:
-    """An option, or what stands without one."""
+    """An option or a positional argument."""
     if last.startswith("-") and not place.only_words:
         return _beginning(Completions(words=tuple(_named(place.parser))), last)
     action = _positional(place)
@@ -251,7 +251,7 @@ def _next(place: CommandPosition, last: str, look: Look) -> Completions:
 
 
 def _step(place: CommandPosition, word: str) -> None:
-    """Go on behind one whole word."""
+    """Continue after one complete word."""
     if place.wanted is not None and not (place.more and word.startswith("-")):
         if place.wanted.dest == "cwd":
             place.folder = word
@@ -273,14 +273,14 @@ def _step(place: CommandPosition, word: str) -> None:
     below = _commands(action) if action is not None else {}
     if word in below:
         place.parser, place.command, place.taken = below[word], f"{place.command} {word}", 0
-    elif below:  # there is no such command, so that nobody knows what may follow
+    elif below:  # the command is unknown, and so are its arguments
         place.taken, place.only_words = place.taken + 1, True
     elif action is not None and action.nargs not in ("*", "+"):
         place.taken += 1
 
 
 def _values(action: argparse.Action, place: CommandPosition, look: Look) -> Completions:
-    """What may be said for an option or in a place, by its choices or by what it is called."""
+    """The values of an option or argument: its choices, or the ids, names or files it takes."""
     if below := _commands(action):
         said = {each.dest: each.help or "" for each in _listed(action)}
         return Completions(words=tuple((name, said.get(name, "")) for name in below))
@@ -315,14 +315,14 @@ def _kind(action: argparse.Action, place: CommandPosition) -> str:
 
 
 def _shown(found: Found) -> Iterator[tuple[str, str]]:
-    """What can be typed at all, with what is said about it on one line."""
+    """The completions that can be typed, with one-line descriptions."""
     for word, says in found:
         if word.isprintable():
             yield word, visible_line(says, LONGEST_SAID)
 
 
 def _beginning(found: Completions, last: str) -> Completions:
-    """Of what is offered, what goes on with what was typed; case does not matter unless it is right."""
+    """The completions that begin with the typed word; case is ignored unless it matches exactly."""
     kept = tuple(each for each in found.words if each[0].startswith(last)) or tuple(
         each for each in found.words if each[0].casefold().startswith(last.casefold())
     )

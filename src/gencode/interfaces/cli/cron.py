@@ -3,18 +3,18 @@
 import argparse
 import asyncio
 import signal
+from collections.abc import Coroutine
 from typing import Any
 
 from gencode.app import GenCode
 from gencode.core.errors import UserMistake
 from gencode.core.text import visible
 from gencode.interfaces.chat.schedule_runner import scheduler_for
-from gencode.interfaces.cli.command_input import whole_input
+from gencode.interfaces.cli.command_input import text_or_input
 from gencode.interfaces.cli.open_session import flags, opened
 from gencode.interfaces.cli.parser import Commands, add, add_group, add_policy
-from gencode.interfaces.event_loop_runner import run_to_end
 from gencode.interfaces.render.number_format import counted
-from gencode.interfaces.render.plain_text import answer, answer_json, note, table
+from gencode.interfaces.render.plain_text import note, print_record, table
 from gencode.schedule.scheduled_jobs import JobRequest, ScheduledJob
 
 EXAMPLES = (
@@ -63,34 +63,23 @@ def add_command(commands: Commands, does: str) -> None:
     add_policy(running)
 
 
-def listed(args: argparse.Namespace) -> int:
+async def listed(args: argparse.Namespace) -> int:
     """What is planned, as a table or JSON."""
-    return run_to_end(_listed(args))
-
-
-async def _listed(args: argparse.Namespace) -> int:
     async with opened(args) as gen:
         found = await gen.schedule.listed(everywhere="all" in args)
         waiting = await gen.outbox.waiting()
-    if "json" in args:
-        answer_json({"jobs": [_object(each) for each in found]})
-        return 0
-    if not found:
-        where = "" if "all" in args else " in this folder (--all lists all folders)"
-        answer(f"There are no jobs{where}.")
-    else:
-        head = ("ID", "SCHEDULE", "NEXT", "RUNS", "MISSED", "LAST", "WHAT")
-        answer(table(head, [_row(each) for each in found]))
-    if waiting:
+    where = "" if "all" in args else " in this folder (--all lists all folders)"
+    head = ("ID", "SCHEDULE", "NEXT", "RUNS", "MISSED", "LAST", "WHAT")
+    text = table(head, [_row(each) for each in found]) if found else f"There are no jobs{where}."
+    print_record({"jobs": [_object(each) for each in found]}, text, as_json="json" in args)
+    if waiting and "json" not in args:
         note(f"{counted(len(waiting), 'undelivered message')}; gen cron run tries again to deliver.")
     return 0
 
 
-def added(args: argparse.Namespace) -> int:
+def added(args: argparse.Namespace) -> Coroutine[Any, Any, int]:
     """Plan something, and say when it runs next."""
-    typed: str = args.planned
-    prompt = whole_input("write the prompt after the schedule") if typed == "-" else typed
-    return run_to_end(_added(args, prompt))
+    return _added(args, text_or_input(args.planned, "write the prompt after the schedule"))
 
 
 async def _added(args: argparse.Namespace, prompt: str) -> int:
@@ -109,13 +98,11 @@ async def _added(args: argparse.Namespace, prompt: str) -> int:
             gen.models.resolve(args.model)
         made = await gen.schedule.add(plan)
         workers = " or a gen worker for this folder" if gen.settings.database_url else ""
-    if "json" in args:
-        answer_json(_object(made))
-    else:
-        answer(
-            f"Job {made.id} is scheduled ({made.when}); next run: {made.next_told}. "
-            f"Keep gen cron run{workers} running then."
-        )
+    text = (
+        f"Job {made.id} is scheduled ({made.when}); next run: {made.next_told}. "
+        f"Keep gen cron run{workers} running then."
+    )
+    print_record(_object(made), text, as_json="json" in args)
     return 0
 
 
@@ -128,30 +115,19 @@ async def _session(gen: GenCode, args: argparse.Namespace) -> str:
     return found.id
 
 
-def removed(args: argparse.Namespace) -> int:
+async def removed(args: argparse.Namespace) -> int:
     """Remove jobs; nothing when one of them is not there."""
-    return run_to_end(_removed(args))
-
-
-async def _removed(args: argparse.Namespace) -> int:
     async with opened(args) as gen:
         calendar = gen.schedule
         found = {each.id: each for each in [await calendar.find(name) for name in args.ids]}
         for name in found:
             await calendar.remove(name)
-    if "json" in args:
-        answer_json({"removed": list(found)})
-    else:
-        answer(f"Removed {', '.join(found)}.")
+    print_record({"removed": list(found)}, f"Removed {', '.join(found)}.", as_json="json" in args)
     return 0
 
 
-def run(args: argparse.Namespace) -> int:
-    """Run what is due until somebody interrupts."""
-    return run_to_end(_run(args))
-
-
-async def _run(args: argparse.Namespace) -> int:
+async def run(args: argparse.Namespace) -> int:
+    """Run due jobs until interrupted."""
     loop, code = asyncio.get_running_loop(), 0
     async with opened(args) as gen:
         work = asyncio.create_task(scheduler_for(gen, _tell, flags(args)).run())

@@ -1,6 +1,7 @@
 """`gen demo`: a guided tour on the offline model, in a small project of its own."""
 
 import argparse
+import sys
 import tempfile
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from gencode.core.outcome import Outcome
 from gencode.core.task import replay
 from gencode.interfaces.cli.foreground_run import follow, renderer_for, tell_ending
 from gencode.interfaces.cli.parser import Commands, add
+from gencode.interfaces.cli.terminal_questions import somebody_is_there
 from gencode.interfaces.event_loop_runner import run_to_end
 from gencode.interfaces.render.number_format import seconds
 from gencode.interfaces.render.plain_text import answer, answer_json, table
@@ -63,7 +65,17 @@ def total(prices: dict[str, int], amounts: dict[str, int]) -> int:
 ''',
 }
 
-NEXT = """\
+INTRODUCTION = f"""\
+1. A question with two parts, about a small shop. The main agent starts one Explore agent for
+   each. They run in parallel, each in its own context, and only their answers come back.
+
+> {QUESTION}
+"""
+
+REPLAY = """
+3. Replaying the {facts} events without a model {told}.
+   gen task replay ID does the same with your own tasks.
+
 Try these in your own project:
   gen -p "Where are errors logged, and where is the configuration read?"
   gen task run Explore "Find everything about sessions"
@@ -94,7 +106,8 @@ def _write_project(folder: Path) -> None:
 async def _tour(folder: Path, *, as_json: bool, verbose: bool) -> int:
     async with GenCode.open(folder, model="offline", store=forgetful()) as gen:
         if not as_json:
-            _introduce()
+            answer(INTRODUCTION)
+            _wait("Press Enter to ask it.")
         renderer = renderer_for("json" if as_json else "text", verbose=verbose, kept=False)
         outcome, code = await follow(gen, lambda: gen.start_turn(QUESTION), renderer)
         tasks = await gen.tasks(parent=outcome.agent_id)
@@ -109,33 +122,32 @@ async def _tour(folder: Path, *, as_json: bool, verbose: bool) -> int:
         else:
             answer(outcome.result)
             tell_ending(outcome)
-            _explain(tasks, facts, same=same)
+            _wait("That was the answer. Press Enter to see what was written down.")
+            answer(_journal(tasks))
+            _wait("Press Enter for the last part.")
+            told = (
+                "matches the stored state" if same else "does NOT match the stored state (please report it)"
+            )
+            answer(REPLAY.format(facts=facts, told=told))
         return code
 
 
-def _introduce() -> None:
-    answer(f"""\
-1. A question with two parts. The main agent starts one Explore agent for each. They run in
-   parallel, each in its own context, and only their answers come back.
-
-> {QUESTION}
-""")
+def _wait(cue: str) -> None:
+    """Wait for Enter; not at all without a terminal."""
+    if somebody_is_there():
+        print(f"\n{cue} ", end="", file=sys.stderr, flush=True)
+        sys.stdin.readline()
 
 
-def _explain(tasks: list[Outcome], facts: int, *, same: bool) -> None:
+def _journal(tasks: list[Outcome]) -> str:
     rows = [
         (each.agent_id, each.agent, each.status, str(each.turns), _took(each), _title(each)) for each in tasks
     ]
-    told = "matches the stored state" if same else "does NOT match the stored state (please report it)"
-    answer(f"""
+    return f"""
 2. Every step is an event in the journal (here in memory; yours is in ~/.gen/gencode.db):
 
 {table(("ID", "AGENT", "STATUS", "TURNS", "TIME", "TASK"), rows)}
-{_overlap(tasks)}
-3. Replaying the {facts} events without a model {told}.
-   gen task replay ID does the same with your own tasks.
-
-{NEXT}""")
+{_overlap(tasks)}"""
 
 
 def _title(task: Outcome) -> str:

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Literal
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from gencode import __version__
 from gencode.agent.trace_settings import standing
@@ -24,15 +23,15 @@ from gencode.core.changes import named
 from gencode.core.errors import GenCodeError
 from gencode.core.extras import installing
 from gencode.core.spec import Workspace
+from gencode.core.structs import replace
 from gencode.core.task import Task
 from gencode.core.text import visible_line
 from gencode.interfaces.chat.model_info import CONNECT, main_model
 from gencode.interfaces.cli.open_session import opened, servers_tried, servers_untrusted
 from gencode.interfaces.cli.parser import Commands, add
-from gencode.interfaces.event_loop_runner import run_to_end
 from gencode.interfaces.log_file import log_file
 from gencode.interfaces.render.number_format import counted
-from gencode.interfaces.render.plain_text import answer, answer_json
+from gencode.interfaces.render.plain_text import print_record
 from gencode.interfaces.render.stdout_guard import answers
 from gencode.permissions.trust import FolderTrust
 from gencode.places import database
@@ -48,6 +47,15 @@ EXTRAS = {
     "mcp": ("mcp", "MCP"),
     "acp": ("acp", "ACP"),
 }
+SINCE_FIRST = (
+    ("folders that you trusted have to be trusted once more", "gen trust --list"),
+    ("MCP servers of a project run in the sandbox of commands", "what one needs is in its definition"),
+    ("exit code 3: completed, but calls were refused for lack of approval", "check scripts that expect 0"),
+    ("lists show the newest 50, newest first", "gen task list --limit 0"),
+    ("stream-json: Session… is the conversation, SubSession… its subagents", "see docs/reference/json.md"),
+    ("Python: hits is affected; send, take_in and journal give records", "see docs/reference/python.md"),
+)
+"""What users of 0.1 may notice, and what to do about it."""
 SILENT_SECONDS = 15.0
 PACKAGES = ("msgspec", "pyyaml", "rich")
 
@@ -61,7 +69,7 @@ def add_command(commands: Commands, does: str) -> None:
 
 
 class Check(Struct, frozen=True):
-    """One thing that was looked at; `fix` says what to do about it."""
+    """One check; `fix` says how to mend what is wrong."""
 
     name: str
     state: Literal["ok", "missing", "problem"]
@@ -69,12 +77,8 @@ class Check(Struct, frozen=True):
     fix: str = ""
 
 
-def show(args: argparse.Namespace) -> int:
+async def show(args: argparse.Namespace) -> int:
     """Look at everything; 1 when something keeps GenCode from working."""
-    return run_to_end(_show(args))
-
-
-async def _show(args: argparse.Namespace) -> int:
     async with opened(args, store=forgetful()) as gen:
         await servers_tried(gen)
         checks = [*_checks(gen), *_servers(gen), *await _fleet(url := gen.settings.database_url)]
@@ -84,14 +88,14 @@ async def _show(args: argparse.Namespace) -> int:
         left = [each if users is None else _used(each, users) for each in left]
         checks += _worktrees(left, users or [])
     healthy = all(check.state != "problem" for check in checks)
-    if "json" in args:
-        answer_json({"healthy": healthy, "version": __version__, "checks": checks, "worktrees": left})
-    else:
-        for check in checks:
-            mark = {"ok": "✓", "missing": "-", "problem": "✗"}[check.state]
-            line = f"{mark} {check.name}: {check.detail}" + (f" → {check.fix}" if check.fix else "")
-            answer(visible_line(line))
+    record = {"healthy": healthy, "version": __version__, "checks": checks, "worktrees": left}
+    print_record(record, "\n".join(map(_check_line, checks)), as_json="json" in args)
     return 0 if healthy else 1
+
+
+def _check_line(check: Check) -> str:
+    mark = {"ok": "✓", "missing": "-", "problem": "✗"}[check.state]
+    return visible_line(f"{mark} {check.name}: {check.detail}" + (f" → {check.fix}" if check.fix else ""))
 
 
 def _checks(gen: GenCode) -> Iterator[Check]:
@@ -100,7 +104,8 @@ def _checks(gen: GenCode) -> Iterator[Check]:
     yield from (_package(name) for name in PACKAGES)
     yield _home(gen.workspace)
     if not gen.settings.database_url:
-        yield _database(database())
+        yield (found := _database(database()))
+        yield from _since_first(database(), waits=found.state == "ok" and bool(found.fix))
     yield _ripgrep(gen.workspace.root)
     yield from _sandbox(best_sandbox())
     yield _terminal()
@@ -166,6 +171,17 @@ def _old_database(path: Path, detail: str) -> Check:
     return Check("database", "ok", detail, way)
 
 
+def _since_first(path: Path, *, waits: bool) -> Iterator[Check]:
+    """What changed since 0.1, where a database of it `waits` for its upgrade or has had it."""
+    copies = sorted(path.parent.glob(f"{path.name}.*-backup*"))
+    if copies:
+        yield Check(
+            "since 0.1", "ok", f"the database was upgraded; backup: {copies[0]}", "delete it when all is well"
+        )
+    if copies or waits:
+        yield from (Check("since 0.1", "ok", what, way) for what, way in SINCE_FIRST)
+
+
 async def _fleet(url: str) -> list[Check]:
     """The shared database, its workers, what waits for them, and what is stuck."""
     if not url:
@@ -220,9 +236,10 @@ async def _fleet(url: str) -> list[Check]:
 
 def _unreadable(connection: sqlite3.Connection) -> int:
     """How many rows of the journal are no JSON any more."""
-    if not connection.execute("SELECT 1 FROM sqlite_schema WHERE name = 'Journal'").fetchone():
+    if not connection.execute("SELECT 1 FROM sqlite_schema WHERE name = 'gen_journal'").fetchone():
         return 0
-    count: int = connection.execute("SELECT count(*) FROM Journal WHERE NOT json_valid(Body)").fetchone()[0]
+    broken = "SELECT count(*) FROM gen_journal WHERE NOT json_valid(body)"
+    count: int = connection.execute(broken).fetchone()[0]
     return count
 
 
@@ -275,13 +292,17 @@ def _settings(gen: GenCode) -> Iterator[Check]:
 
 
 def _project(project: FolderTrust) -> Iterator[Check]:
-    """What the folder brings, and whether it counts."""
+    """What the folder contains that needs trust, and whether it is trusted."""
     files = len(project.brought.files)
     match project.state:
         case "nothing":
             return
         case "trusted":
             yield Check("trust", "ok", f"this folder is trusted, for {files} files")
+        case "added":
+            new = len(project.added.files)
+            told = f"this folder is trusted, for {files} files; new agents are not: {new}"
+            yield Check("trust", "missing", told, project.way)
         case _:
             reasons = f" ({'; '.join(project.brought.problems)})" if project.brought.problems else ""
             told = "changed since it was trusted" if project.state == "changed" else "is not trusted"
@@ -292,7 +313,7 @@ def _agents(gen: GenCode) -> Check:
     broken = [entry.path for entry in gen.agents.listing() if entry.problem]
     if broken:
         return Check("agents", "problem", f"{len(broken)} files cannot be read", "gen agents list")
-    return Check("agents", "ok", f"{len(gen.agents.spawnable())} can be sent")
+    return Check("agents", "ok", f"{len(gen.agents.spawnable())} available")
 
 
 def _servers(gen: GenCode) -> Iterator[Check]:
@@ -335,7 +356,7 @@ def _used(left: LeftoverWorktree, users: Sequence[User]) -> LeftoverWorktree:
 
 
 def _worktrees(left: Sequence[LeftoverWorktree], users: Sequence[User]) -> Iterator[Check]:
-    """Work of agents that nobody has taken over or removed. It may stay, so nothing is wrong with it."""
+    """Worktrees with changes that were not merged or removed. They may stay, so this is no error."""
     for each in left:
         if not each.branch or each.gone:
             why = f"its repository {each.repository} is gone" if each.gone else "nothing is known about it"

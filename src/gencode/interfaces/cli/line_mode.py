@@ -24,6 +24,7 @@ from gencode.interfaces.chat.slash_commands import (
     CommandResult,
     ConfirmAction,
     Page,
+    PickList,
     ShowView,
     StatusMessage,
     is_command,
@@ -48,8 +49,6 @@ ANSWERS = frozenset({*REACHES, WITH_NETWORK, "n", "no", "yes"})
 NO_QUESTION = "No question is waiting any more, so nothing was sent. To send it as a message, type it again."
 STILL = "This question is still waiting:"
 WAYS = {
-    "sessions": "List conversations with: gen sessions list. Open one with /resume ID.",
-    "agents": "List agents with: gen agents list. Show one with /agents NAME.",
     "trust": "Review and trust the folder with: gen trust",
 }
 
@@ -75,7 +74,7 @@ async def _run(args: argparse.Namespace) -> int:
         try:
             await _begin(chat, args)
             answer(READY)
-            await lines.lead(chat)
+            await lines.lead(chat, getattr(args, "opening", ""))
             _name_what_stops(chat)
         finally:
             for each in lasting:
@@ -103,7 +102,7 @@ async def _begin(chat: ChatSession, args: argparse.Namespace) -> None:
 
 
 def _name_what_stops(chat: ChatSession) -> None:
-    """Whatever still runs here ends with this process; that is said, away from the answers."""
+    """Print what still runs here and will end with this process, apart from the replies."""
     running = [live.task for live in chat.gen.running if not live.over]
     commands = chat.gen.running.commands()
     if running or commands:
@@ -111,7 +110,7 @@ def _name_what_stops(chat: ChatSession) -> None:
 
 
 class LineModeScreen(LinePrompt):
-    """What is printed and what is typed. It is also the person that is asked."""
+    """The screen of line mode: it prints, reads lines, and asks for approvals."""
 
     def __init__(self) -> None:
         super().__init__(answer, StaleInput())
@@ -159,20 +158,22 @@ class LineModeScreen(LinePrompt):
         answer(f"Note: {notice.text}")
 
     def interrupted(self) -> None:
-        """Ctrl+C cuts the turn; at rest it leaves."""
+        """Ctrl+C interrupts the turn; between turns it leaves."""
         if self.chat is not None and self.chat.running:
             self._do(self.chat.interrupt())
         else:
             self._typed.put_nowait(None)
 
-    async def lead(self, chat: ChatSession) -> None:
-        """Do what is typed, line by line, until the end of it."""
+    async def lead(self, chat: ChatSession, opening: str = "") -> None:
+        """Do what is typed, line by line, until the end of it; `opening` was typed before the first line."""
+        if opening:
+            self._do(chat.send(opening))
         loop = asyncio.get_running_loop()
         reader = threading.Thread(target=self._read, args=(loop,), daemon=True)
         reader.start()
         while (line := await self._typed.get()) is not None:
             if waits := _open(self._confirms):
-                waits.set_result(line)  # a command is a no to what was to be confirmed
+                waits.set_result(line)  # a command cancels a pending confirmation
                 if is_known_command(line):
                     self._do(self._meant(chat, line))
             elif waits := _open(self._asked):
@@ -207,13 +208,16 @@ class LineModeScreen(LinePrompt):
         await report_errors(work, lambda notice: answer(f"Problem: {notice.text}"))
 
     async def _meant(self, chat: ChatSession, text: str) -> None:
-        if not is_command(text):
+        if text.startswith("!") and (command := text[1:].strip()):
+            answer(await chat.run_command(command))
+            return
+        if not is_command(text, chat.gen.commands):
             await chat.send(text)
             return
         await self._show(chat, await run_slash_command(chat, parse_command(text), chat.session or ""))
 
     async def _meanwhile(self, chat: ChatSession, text: str, waits: "asyncio.Future[str]") -> None:
-        """Do a command while a question waits, which is then said again: it may be far above by now."""
+        """Run a command while a question waits; the question is then printed again."""
         try:
             await self._meant(chat, text)
         finally:
@@ -224,6 +228,8 @@ class LineModeScreen(LinePrompt):
         match deed:
             case Page(title, text):
                 answer(f"{title}\n{text}")
+            case PickList():
+                answer(f"{deed.title}\n{deed.text}\nChoose one with: /{deed.command} NAME")
             case StatusMessage(text):
                 answer(text or "Done.")
             case ConfirmAction():
@@ -244,7 +250,7 @@ class LineModeScreen(LinePrompt):
                 answer(f"{WAYS.get(place, 'That needs the terminal app: gen without --plain.')}")
 
     async def _confirmed(self, text: str) -> bool:
-        """Whether the next line is a yes; a question that comes meanwhile waits for it."""
+        """Whether the next line is a yes; a question that comes in between waits."""
         async with self._confirming:
             answer(f"{text} Type y to do it.")
             if self._ended:
@@ -287,7 +293,7 @@ def _open(waits: "asyncio.Future[str] | None") -> "asyncio.Future[str] | None":
 
 
 def _tree(chat: ChatSession) -> Iterator[str]:
-    """One line for each agent; its depth is said in words, not drawn."""
+    """One line for each agent; its depth is given in words."""
     now = stamp()
     for row in rows(chat.view, chat.session):
         agent = row.agent

@@ -7,22 +7,24 @@ import sys
 from collections.abc import Sequence
 from importlib.util import find_spec
 from io import TextIOWrapper
+from pathlib import Path
 from typing import TextIO
 
 from gencode.core.errors import GenCodeError, StoreTrouble, UserMistake
 from gencode.core.text import visible
 from gencode.interfaces.cli.claude_code_options import remarks
-from gencode.interfaces.cli.parser import Body, prompt_first
+from gencode.interfaces.cli.parser import Body, parse
 from gencode.interfaces.cli.parser import build_parser as build_parser
 from gencode.interfaces.render.stdout_guard import answers, keep_answers_apart
 
 COMPLETE = "__complete"
-"""What the scripts of `gen completions` ask; nobody types it."""
+"""The command that the scripts of `gen completions` call; it is not meant for people."""
 INTERRUPTED = 130
 BROKEN_PIPE = 141
 NO_TERMINAL = 'The terminal app needs a terminal. To ask without one: gen -p "your question"'
 
 NOBODYS_MISTAKE = ("SQLITE_FULL", "SQLITE_IOERR", "SQLITE_CORRUPT", "SQLITE_BUSY")
+_DENIED = (errno.EACCES, errno.EPERM, errno.EROFS)
 ONLY_ASKING = {
     "prompt": "-p",
     "output_format": "--output-format",
@@ -31,6 +33,7 @@ ONLY_ASKING = {
     "session": "--session",
     "plain": "--plain",
     "append_system_prompt": "--append-system-prompt",
+    "opening": "a question",
 }
 
 
@@ -62,18 +65,25 @@ def _run(arguments: Sequence[str]) -> int:
         from gencode.interfaces.cli.completions import complete
 
         return complete(list(arguments[1:]))
-    args = build_parser(arguments).parse_args(prompt_first(arguments))
+    args = parse(arguments)
     if args.command is not None:
         _check_asking(args)
     if "json" in args or getattr(args, "output_format", "text") != "text":
         keep_answers_apart()
     for line in remarks(args):
         print(visible(line), file=sys.stderr)
-    from gencode.interfaces.log_file import start_log
+    from gencode.interfaces.log_file import log_file, start_log
 
     start_log(verbose="verbose" in args)
+    if "verbose" in args:
+        print(f"Log: {visible(str(log_file()))}", file=sys.stderr)
     body: Body = getattr(args, "body", _ask if "prompt" in args else interactive)
-    return body(args)
+    ended = body(args)
+    if isinstance(ended, int):
+        return ended
+    from gencode.interfaces.event_loop_runner import run_to_end
+
+    return run_to_end(ended)
 
 
 def _ask(args: argparse.Namespace) -> int:
@@ -84,12 +94,15 @@ def _ask(args: argparse.Namespace) -> int:
 
 def interactive(args: argparse.Namespace) -> int:
     """`gen` alone: the terminal app where there is a terminal, or the same conversation line by line."""
-    for name, option in (("output_format", "--output-format"), ("json", "--json")):
+    for name in ("output_format", "output_schema", "json"):
         if name in args:
+            option = f"--{name.replace('_', '-')}"
             raise UserMistake(f'{option} needs a question: gen -p "…" {option}')
     if "plain" in args:
+        from gencode.interfaces.cli.first_start import offer_model
         from gencode.interfaces.cli.line_mode import run as lead
 
+        offer_model(args)
         return lead(args)
     if not (_is_terminal(sys.stdin) and _is_terminal(sys.stdout)):
         raise UserMistake(NO_TERMINAL)
@@ -99,13 +112,15 @@ def interactive(args: argparse.Namespace) -> int:
         raise UserMistake(
             f"The terminal app is not installed. Use --plain, or install it with: {installing('tui')}"
         )
+    from gencode.interfaces.cli.first_start import offer_model
     from gencode.interfaces.tui.app import run as show
 
+    offer_model(args)
     return show(args)
 
 
 def _is_terminal(stream: object) -> bool:
-    """Whether somebody sits at a stream, which may be closed or not be there at all."""
+    """Whether a stream is a terminal; it may be closed or missing."""
     try:
         return bool(getattr(stream, "isatty", bool)())
     except ValueError:
@@ -144,7 +159,7 @@ def exit_code(mistake: UserMistake) -> int:
 
 
 def _fault(fault: Exception) -> int:
-    """What nobody foresaw; a disk that took no more of our output is no fault of ours."""
+    """An unexpected error; a full disk below our output and a missing permission are not bugs."""
     if isinstance(fault, OSError) and fault.errno in (errno.ENOSPC, errno.EIO, errno.EDQUOT):
         _silence(answers())
         return _complain(f"Cannot write the output: {fault.strerror}.", 1)
@@ -152,7 +167,19 @@ def _fault(fault: Exception) -> int:
 
     path = _log()
     logging.error("gen ended by a fault", exc_info=fault)
+    if isinstance(fault, OSError) and fault.errno in _DENIED and isinstance(fault.filename, str | Path):
+        return _complain(f"{_denied(Path(fault.filename))} ({fault.strerror}).", 2)
     return _complain(f"GenCode crashed because of a bug. Details: {path}", 1)
+
+
+def _denied(path: Path) -> str:
+    """What the permissions of a file or folder do not let us do."""
+    closed = next((folder for folder in reversed(path.parents) if not os.access(folder, os.X_OK)), None)
+    if closed is not None:
+        return f"{closed} cannot be read"
+    if not os.path.lexists(path):
+        return f"{path} cannot be created"
+    return f"{path} cannot be {'changed' if os.access(path, os.R_OK) else 'read'}"
 
 
 def _flushed(code: int) -> int:
@@ -178,7 +205,7 @@ def _silence(stream: TextIO) -> None:
 
 
 def _ignore_more_signals() -> None:
-    """All is saved and said: one more Ctrl-C must not change the exit code."""
+    """All is saved and printed: one more Ctrl-C must not change the exit code."""
     import signal
 
     for number in (signal.SIGINT, signal.SIGTERM):

@@ -9,7 +9,7 @@ from gencode.core.errors import UserMistake
 from gencode.interfaces.cli.parser import Commands, add
 from gencode.interfaces.event_loop_runner import run_to_end
 from gencode.interfaces.render.number_format import counted
-from gencode.interfaces.render.plain_text import answer, answer_json
+from gencode.interfaces.render.plain_text import print_record
 from gencode.places import database
 from gencode.settings import load
 
@@ -39,14 +39,12 @@ def run(args: argparse.Namespace) -> int:
     else:
         where = str(database())
         before, after, backup = migrate(database())
-    if "json" in args:
-        answer_json({"database": where, "before": before, "after": after, "backup": backup and str(backup)})
-    elif before == after:
-        answer(f"The database {where} is up to date (version {after}).")
-    else:
-        answer(f"Upgraded the database {where} from version {before} to {after}.")
-        if backup:
-            answer(f"Backup: {backup}")
+    text = f"The database {where} is up to date (version {after})."
+    if before != after:
+        text = f"Upgraded the database {where} from version {before} to {after}."
+        text += f"\nBackup: {backup}" if backup else ""
+    record = {"database": where, "before": before, "after": after, "backup": backup and str(backup)}
+    print_record(record, text, as_json="json" in args)
     return 0
 
 
@@ -64,15 +62,11 @@ async def _copy(args: argparse.Namespace, url: str) -> int:
     if not database().exists():
         raise UserMistake(f"There is no database {database()} to copy.")
     copy = await copy_to(database(), url)
-    if "json" in args:
-        answer_json(copy)
-    else:
-        answer(
-            f"Copied {counted(copy.tasks, 'task')} with {counted(copy.facts, 'event')} to {copy.address} "
-            f"({copy.new} new). All were read back and verified."
-        )
-        if copy.busy:
-            answer(f"Running, so not copied: {', '.join(copy.busy)}. Run this again when they have ended.")
-        for problem in copy.problems:
-            answer(problem)
+    lines = [
+        f"Copied {counted(copy.tasks, 'task')} with {counted(copy.facts, 'event')} to {copy.address} "
+        f"({copy.new} new). All were read back and verified."
+    ]
+    if copy.busy:
+        lines.append(f"Running, so not copied: {', '.join(copy.busy)}. Run this again when they have ended.")
+    print_record(copy, "\n".join((*lines, *copy.problems)), as_json="json" in args)
     return 1 if copy.problems or copy.busy else 0

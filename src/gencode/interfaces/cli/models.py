@@ -6,7 +6,6 @@ from gencode.app import forgetful
 from gencode.interfaces.chat.model_info import model_list, models_text
 from gencode.interfaces.cli.open_session import opened
 from gencode.interfaces.cli.parser import Commands, add
-from gencode.interfaces.event_loop_runner import run_to_end
 from gencode.interfaces.render.plain_text import print_record
 
 
@@ -15,12 +14,8 @@ def add_command(commands: Commands, does: str) -> None:
     add(commands, "models", show, does, ("gen models", "gen models --json"))
 
 
-def show(args: argparse.Namespace) -> int:
+async def show(args: argparse.Namespace) -> int:
     """List the names."""
-    return run_to_end(_show(args))
-
-
-async def _show(args: argparse.Namespace) -> int:
     async with opened(args, store=forgetful()) as gen:
         models = model_list(gen)
     print_record(models, models_text(models), as_json="json" in args)

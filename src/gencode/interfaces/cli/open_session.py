@@ -2,14 +2,14 @@
 
 import argparse
 import asyncio
-from collections.abc import AsyncGenerator, Generator
+from collections.abc import AsyncGenerator, Generator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
 from gencode.agent.trace_settings import standing
 from gencode.app import SCREEN_WAIT as SCREEN_WAIT
 from gencode.app import GenCode
-from gencode.core.errors import UserMistake
+from gencode.core.errors import UnknownName, UserMistake
 from gencode.core.questions import Asker
 from gencode.core.spec import AgentSpec
 from gencode.core.text import visible_line
@@ -26,7 +26,7 @@ FLAGS = (
 OFFLINE = "offline-search"
 
 QUIET_SECONDS = 2.0
-"""So long nothing is said about MCP servers that are waited for."""
+"""Waiting for MCP servers is not reported before this time."""
 
 
 def flags(args: argparse.Namespace, *, without: tuple[str, ...] = ()) -> dict[str, Any]:
@@ -62,7 +62,7 @@ async def opened(
 
 
 def check_model(gen: GenCode, args: argparse.Namespace) -> str:
-    """Resolve the model before anything is written; a word about one that nobody chose."""
+    """Resolve the model before anything is written; a notice about a default one."""
     offline = gen.model.name == OFFLINE
     if offline and "no_offline" in args:
         raise UserMistake(
@@ -74,13 +74,13 @@ def check_model(gen: GenCode, args: argparse.Namespace) -> str:
 
 def check(gen: GenCode, args: argparse.Namespace) -> str:
     """Everything to be sure of before an agent starts; what to tell the person once it runs."""
-    told = (check_model(gen, args), not_trusted(gen), untraced(gen))
+    told = (check_model(gen, args), not_trusted(gen), untraced(gen), *unknown_agents(gen))
     return "\n".join(filter(None, told))
 
 
 @contextmanager
 def telling_of_servers(gen: GenCode) -> Generator[None]:
-    """Whoever waits for MCP servers in this block is told so after a moment."""
+    """Report after a moment that this block waits for MCP servers."""
 
     def tell() -> None:
         if names := gen.mcp_servers.awaited():
@@ -98,6 +98,15 @@ async def servers_tried(gen: GenCode, spec: AgentSpec | None = None) -> None:
     """Wait until every MCP server of the settings and the folder, or of an agent, was tried once."""
     with telling_of_servers(gen):
         await gen.mcp_servers.ready(spec)
+
+
+def unknown_agents(gen: GenCode) -> Iterator[str]:
+    """A line for each agent in the setting agent_models that is not here."""
+    for name in gen.settings.agent_models:
+        try:
+            gen.agents.find(name)
+        except UnknownName as unknown:
+            yield f"The setting agent_models: {unknown}"
 
 
 def untraced(gen: GenCode) -> str:

@@ -6,7 +6,7 @@ So only the modules of commands that were typed are imported here.
 
 import argparse
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from importlib import import_module
 from typing import Any, NoReturn, Protocol
 
@@ -17,7 +17,7 @@ from gencode.interfaces.cli.claude_code_options import SEVERAL, add_agents, add_
 
 COMMANDS = {
     "task": "run, list, follow, stop, resume, replay and export tasks",
-    "sessions": "list, show and delete conversations",
+    "sessions": "list, show, rewind and delete conversations",
     "cron": "schedule prompts and tasks, and run them when they are due",
     "agents": "list, show, check and create agents",
     "skills": "list skills: instructions that agents load when they need them",
@@ -36,11 +36,16 @@ COMMANDS = {
 }
 """The commands and what they do, in the order of the help."""
 
+TASK_ID = "the task; the beginning of its id is enough"
+USUAL_LIMIT = 50
+"""So many lines of a list are shown."""
+
 FORMATS = ("text", "json", "stream-json")
 
 EXAMPLES = """\
 examples:
   gen
+  gen "Explain how requests are retried"
   gen -p "Where is the parser built?"
   git diff | gen -p "Where else is this changed function used?"
   gen -p "Where is the parser, and where are its tests?" --output-format stream-json
@@ -73,20 +78,30 @@ VALUED = frozenset(
         "-r",
         "--agents",
         "--append-system-prompt",
+        "--output-schema",
         *SEVERAL,
     }
 )
 """The options of `gen -p` that are followed by a value."""
+
+ASKING = ("-p", "--print")
 
 PLAIN = frozenset(
     {"--print", "--plain", "--continue", "--no-offline", "--json", "--verbose", "--version", "--help"}
 )
 """Its options that are not, or need not be."""
 
-_UNKNOWN = re.compile(r"argument COMMAND: invalid choice: (?P<word>.*) \(choose from (?P<known>.*)\)", re.S)
+SHORT = frozenset({"-p", "-c", "-r", "-V", "-h"})
+"""Its options of one letter."""
+OTHER_NAMES = {"-C": "--cwd"}
+"""Options of other programs, and what they are here."""
 
-Body = Callable[[argparse.Namespace], int]
-"""Runs a command and gives its exit code."""
+_UNKNOWN = re.compile(
+    r"argument (?P<what>.*): invalid choice: (?P<word>.*) \(choose from (?P<known>.*)\)", re.S
+)
+
+Body = Callable[[argparse.Namespace], int | Coroutine[Any, Any, int]]
+"""Runs a command and gives its exit code; a coroutine gets an event loop."""
 
 
 class Commands(Protocol):
@@ -100,13 +115,32 @@ class Commands(Protocol):
 class Parser(argparse.ArgumentParser):
     """A parser that complains in one sentence, raised and not printed."""
 
+    def parse_known_args(self, *given: Any, **named: Any) -> Any:
+        """Refuse unknown arguments in the command that they were typed for: its help is the useful one."""
+        found, unknown = super().parse_known_args(*given, **named)
+        if unknown:
+            known = [each for each in self._option_string_actions if each.startswith("--")]
+            odd = unknown[0].partition("=")[0]
+            if odd.startswith("--"):
+                raise UserMistake(
+                    f"There is no option {odd!r}. {nearest(odd, known)} See: {self.prog} --help"
+                )
+            self.error(f"unrecognized arguments: {' '.join(unknown)}")
+        return found, unknown
+
     def error(self, message: str) -> NoReturn:
         """Say what is wrong and where help is; a command that is not there gets the nearest names."""
         help_ = f"See: {self.prog} --help"
         if found := _UNKNOWN.match(message):
             known = re.findall(r"[\w-]+", found["known"])
             word = found["word"].strip("'\"")[:80]
-            ask = ' To ask something: gen -p "…".' if self.prog == "gen" else ""
+            if found["what"] != "COMMAND":
+                raise UserMistake(
+                    f"Argument {found['what']}: invalid choice: {word!r}. {nearest(word, known)} {help_}"
+                )
+            if self.prog == "gen":
+                known.append("help")
+            ask = ' To ask something: gen "…".' if self.prog == "gen" else ""
             raise UserMistake(f"There is no command {word!r}. {nearest(word, known)}{ask} {help_}")
         raise UserMistake(f"{message[:1].upper()}{message[1:].rstrip('.')}. {help_}")
 
@@ -118,7 +152,7 @@ def build_parser(words: Sequence[str] | None = None) -> argparse.ArgumentParser:
     """
     parser = Parser(
         prog="gen",
-        usage='gen [options]\n       gen -p "PROMPT" [options]\n       gen COMMAND [options]',
+        usage='gen ["PROMPT"] [options]\n       gen -p "PROMPT" [options]\n       gen COMMAND [options]',
         description="GenCode: a coding assistant built around subagents.",
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -126,12 +160,13 @@ def build_parser(words: Sequence[str] | None = None) -> argparse.ArgumentParser:
         argument_default=argparse.SUPPRESS,
     )
     parser.add_argument("-V", "--version", action="version", version=f"gen {__version__}")
+    # The help lists groups in this order: commands before the many options.
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", dest="command", prog="gen")
     _add_asking(parser)
     add_model(parser)
     add_policy(parser)
     add_tool_lists(parser)
     add_common(parser)
-    commands = parser.add_subparsers(title="commands", metavar="COMMAND", dest="command", prog="gen")
     for name, does in COMMANDS.items():
         if words is None or name in words:
             import_module(f"gencode.interfaces.cli.{name}").add_command(commands, does)
@@ -171,6 +206,16 @@ def add(
     return parser
 
 
+def add_about_task(
+    commands: Commands, name: str, body: Body, does: str, *options: str
+) -> argparse.ArgumentParser:
+    """A command of `gen task` about one task; each of the `options` gives one more example."""
+    example = f"gen task {name} 9f3a"
+    parser = add(commands, name, body, does, (example, *(f"{example} {option}" for option in options)))
+    parser.add_argument("id", metavar="ID", help=TASK_ID)
+    return parser
+
+
 def _sentence(text: str) -> str:
     return f"{text[:1].upper()}{text[1:]}."
 
@@ -179,15 +224,52 @@ def _shown(examples: Sequence[str]) -> str:
     return "\n".join(("examples:", *(f"  {line}" for line in examples))) if examples else ""
 
 
-def prompt_first(arguments: Sequence[str]) -> list[str]:
-    """The words with the prompt right behind `-p`, so that options may stand between the two.
+def parse(arguments: Sequence[str]) -> argparse.Namespace:
+    """What was typed. A question without `-p` is the `opening` of a conversation.
 
     An option that does not exist is named here: argparse would take its value for a command.
     """
-    words = list(arguments)
-    place = next((place for place, word in enumerate(words) if word in ("-p", "--print")), None)
-    if place is None:
-        return words
+    words, opening = _spelled_out(arguments), ""
+    at = _first_word(words)
+    first = words[at] if at < len(words) else ""
+    if first in ASKING:
+        words = _prompt_first(words, at)
+    elif len(first.split()) > 1:
+        del words[at]
+        asked = [place for place in range(at, len(words)) if words[place] in ASKING]
+        if asked:
+            words[asked[0]] = f"--print={first}"
+        else:
+            opening = first
+        _check_options(words[at:])
+    args = build_parser(words).parse_args(words)
+    if opening:
+        args.opening = opening
+    return args
+
+
+def _spelled_out(arguments: Sequence[str]) -> list[str]:
+    """`help` and `version` as the options that they are short for."""
+    match list(arguments):
+        case ["help", *words]:
+            return [*words, "--help"]
+        case ["version"]:
+            return ["--version"]
+        case words:
+            return words
+
+
+def _first_word(words: Sequence[str]) -> int:
+    """The place of `-p`, or else of the first word behind the options: a command or a question."""
+    at = 0
+    while at < len(words) and _is_option(words[at]) and words[at] not in ASKING:
+        _check_option(words[at])
+        at = _behind(words, at)
+    return at
+
+
+def _prompt_first(words: list[str], place: int) -> list[str]:
+    """The arguments with the prompt moved directly behind `-p`; options may stand between the two."""
     at = place + 1
     if words[at : at + 1] == ["--"] and at + 1 < len(words):
         return [*words[:place], f"--print={words[at + 1]}", *words[at + 2 :]]
@@ -198,9 +280,7 @@ def prompt_first(arguments: Sequence[str]) -> list[str]:
         at = _behind(words, at)
     if at < len(words):
         words.insert(place + 1, words.pop(at))
-    for word, before in zip(words[place + 2 :], words[place + 1 :], strict=False):
-        if before not in VALUED:
-            _check_option(word)
+    _check_options(words[place + 2 :])
     return words
 
 
@@ -220,8 +300,17 @@ def _is_option(word: str) -> bool:
     return word.startswith("-") and word != "-" and " " not in word
 
 
+def _check_options(words: Sequence[str]) -> None:
+    for before, word in zip(("", *words), words, strict=False):
+        if before not in VALUED:
+            _check_option(word)
+
+
 def _check_option(word: str) -> None:
     name = word.partition("=")[0]
+    if len(name) == 2 and name[1].isalpha() and name not in SHORT:
+        hint = f"Did you mean {OTHER_NAMES[name]}? " if name in OTHER_NAMES else ""
+        raise UserMistake(f"There is no option {name!r}. {hint}See: gen --help")
     if name.startswith("--") and _is_option(name) and name not in VALUED | PLAIN:
         known = nearest(name, VALUED | PLAIN)
         raise UserMistake(f"There is no option {name!r}. {known} See: gen --help")
@@ -239,6 +328,7 @@ def _add_asking(parser: argparse.ArgumentParser) -> None:
         help="print the answer and exit; piped input is added to the prompt",
     )
     group.add_argument("--output-format", choices=FORMATS, help="text (default), json or stream-json")
+    add_schema(group)
     group.add_argument("--agent", metavar="NAME", help="the agent of the main conversation")
     group.add_argument(
         "--plain", action="store_true", help="without -p: a conversation line by line, for screen readers"
@@ -260,6 +350,25 @@ def _add_asking(parser: argparse.ArgumentParser) -> None:
         "--append-system-prompt",
         metavar="TEXT",
         help="add this to the system prompt of the main conversation",
+    )
+
+
+def add_schema(parser: Any) -> None:
+    """The schema that a result must match."""
+    parser.add_argument(
+        "--output-schema",
+        metavar="FILE",
+        help="a JSON Schema that the result must match; it is the field output of --json",
+    )
+
+
+def add_limit(parser: argparse.ArgumentParser) -> None:
+    """How many lines a list has."""
+    parser.add_argument(
+        "--limit",
+        type=whole,
+        metavar="N",
+        help=f"list the newest N (default {USUAL_LIMIT}; 0 lists all); JSON has all unless this is given",
     )
 
 
@@ -328,7 +437,7 @@ def page(text: str) -> int:
 def port(text: str) -> int:
     """The number of a port; 0 is any that is free."""
     if not text.isdecimal() or int(text) > 65_535:
-        raise argparse.ArgumentTypeError(f"{text!r} is not the number of a port, from 0 to 65535")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a port number, from 0 to 65535")
     return int(text)
 
 

@@ -21,7 +21,6 @@ from gencode.core.rules import Action
 from gencode.interfaces.chat.permission_info import call_input, explanation_text
 from gencode.interfaces.cli.open_session import flags, servers_tried
 from gencode.interfaces.cli.parser import Commands, add, add_group, add_policy
-from gencode.interfaces.event_loop_runner import run_to_end
 from gencode.interfaces.render.plain_text import answer, answer_raw, note, print_record
 from gencode.permissions.cases import CaseResult, judge_file
 
@@ -73,12 +72,8 @@ def add_command(commands: Commands, does: str) -> None:
     check.add_argument("files", nargs="+", metavar="FILE", help="cases as JSON lines; - is stdin")
 
 
-def explained(args: argparse.Namespace) -> int:
+async def explained(args: argparse.Namespace) -> int:
     """Decide about one call and say how it came about."""
-    return run_to_end(_explained(args))
-
-
-async def _explained(args: argparse.Namespace) -> int:
     settings = {**flags(args), "model": "offline"}
     async with GenCode.open(getattr(args, "cwd", "."), settings=settings, store=forgetful()) as gen:
         tool: str = gen.toolbox[args.tool].name if args.tool in gen.toolbox else args.tool
@@ -99,7 +94,7 @@ def checked(args: argparse.Namespace) -> int:
 
 
 def _check(name: str, *, as_lines: bool) -> int:
-    """2 when a line is no case, 1 when something else came of a case than it expects, else 0."""
+    """The exit code: 2 for an invalid line, 1 if a decision differs from the expected one, else 0."""
     counted: Counter[str] = Counter()
     waiting: list[str] = []
     with _opened(name) as file:

@@ -35,6 +35,7 @@ def add_command(commands: Commands, does: str) -> None:
         choices=("view", "act", "answer"),
         help="print another token that may only view, act or answer questions; may be repeated",
     )
+    parser.add_argument("--open", action="store_true", help="open the page in your browser")
     parser.add_argument("--token-file", metavar="FILE", help="keep the token in this file across restarts")
     add_model(parser)
     add_policy(parser)
@@ -70,7 +71,9 @@ async def _serve(args: argparse.Namespace, keys: "AccessTokens") -> int:
         gen.mcp_servers.wait_at_most(SCREEN_WAIT)
         if told := check(gen, args):
             note(told)
-        serving = HttpServer(gen, desk, changed, wish, flags=flags(args), json="json" in args)
+        serving = HttpServer(
+            gen, desk, changed, wish, flags=flags(args), json="json" in args, opens="open" in args
+        )
         return await serving.run()
 
 

@@ -1,9 +1,10 @@
-"""`gen sessions list|show|delete|prune`: conversations, and the only commands that delete anything."""
+"""`gen sessions list|show|rewind|delete|prune`: conversations, and the only commands that delete anything."""
 
 import argparse
 import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -14,12 +15,15 @@ from gencode.core.outcome import Outcome, refusals
 from gencode.core.task import Task
 from gencode.core.text import visible_line
 from gencode.interfaces.cli.open_session import opened
-from gencode.interfaces.cli.parser import Commands, add, add_group, days
-from gencode.interfaces.event_loop_runner import run_to_end
+from gencode.interfaces.cli.parser import USUAL_LIMIT, Commands, add, add_group, add_limit, days
 from gencode.interfaces.render.number_format import counted, local_time, local_zone, turns
-from gencode.interfaces.render.plain_text import answer, answer_json, note, table
+from gencode.interfaces.render.plain_text import answer, answer_json, newest, note, print_record, table
+from gencode.interfaces.render.rewind_text import point_text, preview_lines, result_lines
 from gencode.interfaces.render.transcript import transcript_text
 from gencode.journal.store import TaskQuery
+
+if TYPE_CHECKING:
+    from gencode.tasks.rewind import RewindPoint
 
 EXAMPLES = (
     "gen sessions list --all",
@@ -38,10 +42,32 @@ def add_command(commands: Commands, does: str) -> None:
         "list the conversations of this folder",
         ("gen sessions list", "gen sessions list --all --json"),
     )
+    add_limit(listing)
     showing = add(
         group, "show", show, "show a conversation with its transcript and tasks", ("gen sessions show 9f3a",)
     )
     showing.add_argument("id", metavar="ID", help="the conversation; the beginning of its id is enough")
+    rewind = add(
+        group,
+        "rewind",
+        rewound,
+        "take a conversation and its file changes back to an earlier prompt",
+        (
+            "gen sessions rewind 9f3a",
+            "gen sessions rewind 9f3a --to 42",
+            "gen sessions rewind 9f3a --to 42 --yes",
+        ),
+    )
+    rewind.add_argument("id", metavar="ID", help="the conversation; the beginning of its id is enough")
+    rewind.add_argument(
+        "--to", type=int, metavar="N", help="before the prompt of this number; without it prompts are listed"
+    )
+    rewind.add_argument(
+        "--only", choices=("conversation", "files"), help="take only this back (default: both)"
+    )
+    rewind.add_argument(
+        "--overwrite", action="store_true", help="also restore files that you or others changed since"
+    )
     delete = add(
         group,
         "delete",
@@ -62,30 +88,28 @@ def add_command(commands: Commands, does: str) -> None:
     )
     for parser in (listing, prune):
         parser.add_argument("--all", action="store_true", help="in all folders")
-    for parser in (delete, prune):
+    for parser in (rewind, delete, prune):
         parser.add_argument("--yes", action="store_true", help="do not ask for confirmation")
 
 
-def listed(args: argparse.Namespace) -> int:
+async def listed(args: argparse.Namespace) -> int:
     """The conversations, as a table or JSON."""
-    return run_to_end(_listed(args))
-
-
-async def _listed(args: argparse.Namespace) -> int:
     async with opened(args) as gen:
         cwd = None if "all" in args else str(gen.workspace.cwd)
         found = await gen.history.tasks(TaskQuery(cwd=cwd, conversations=True))
         sessions = [await gen.outcome_of(task) for task in found]
-        touched = [local_time(task.touched_at) for task in found]
+        by_use = sorted(zip(found, sessions, strict=True), key=lambda each: each[0].touched_at, reverse=True)
     if "json" in args:
-        answer_json({"sessions": sessions})
+        answer_json({"sessions": sessions[-args.limit :] if "limit" in args else sessions})
     elif not sessions:
         where = "" if "all" in args else " in this folder (--all lists all folders)"
         answer(f"There are no conversations{where}.")
     else:
-        rows = [_row(session, at) for session, at in zip(sessions, touched, strict=True)]
+        rows = [_row(session, local_time(task.touched_at)) for task, session in by_use]
+        used = f"LAST USED ({local_zone()})"
+        head = ("ID", "STATUS", "TURNS", "AGENTS", used, "FIRST PROMPT")
         answer(
-            table(("ID", "STATUS", "TURNS", "AGENTS", f"LAST USED ({local_zone()})", "FIRST PROMPT"), rows)
+            table(head, newest(rows, getattr(args, "limit", USUAL_LIMIT)), spare=("AGENTS", "TURNS", used))
         )
     return 0
 
@@ -95,18 +119,11 @@ def _row(session: Outcome, at: str) -> list[str]:
     return [session.agent_id, session.status, str(session.turns), sent, at, session.prompt[:200]]
 
 
-def show(args: argparse.Namespace) -> int:
-    """One conversation with everything that was said, and the tasks it asked for."""
-    return run_to_end(_show(args))
-
-
-async def _show(args: argparse.Namespace) -> int:
+async def show(args: argparse.Namespace) -> int:
+    """One conversation with all its messages, and the tasks it started."""
     async with opened(args) as gen:
         session = await gen.history.with_transcript(await gen.find(args.id, conversation=True))
         tasks = await gen.tasks(parent=session.agent_id)
-        if "json" in args:
-            answer_json({**msgspec.to_builtins(session), "tasks": tasks})
-            return 0
         head = f"{session.agent} {session.agent_id}: {session.status} after {turns(session.turns)}"
         lines = [
             head,
@@ -116,27 +133,61 @@ async def _show(args: argparse.Namespace) -> int:
         lines += [f"  sent     {task.agent} {task.agent_id}: {task.status}" for task in tasks]
         lines += [f"  refused  {visible_line(each)}" for each in refusals(session.evidence)]
         lines += [f"  warning  {visible_line(warning)}" for warning in session.evidence.warnings]
-        answer("\n".join((*lines, "", await transcript_text(gen, session.agent_id))))
+        lines += ["", await transcript_text(gen, session.agent_id)]
+    record = {**msgspec.to_builtins(session), "tasks": tasks}
+    print_record(record, "\n".join(lines), as_json="json" in args)
     return 0
 
 
-def deleted(args: argparse.Namespace) -> int:
-    """Delete conversations, with everything below them."""
-    return run_to_end(_deleted(args))
-
-
-async def _deleted(args: argparse.Namespace) -> int:
+async def rewound(args: argparse.Namespace) -> int:
+    """Take a conversation, the files that its agents changed, or both back to an earlier prompt."""
     async with opened(args) as gen:
-        found = {task.id: task for task in [await gen.find(name) for name in args.ids]}
+        session = (await gen.find(args.id, conversation=True)).id
+        if "to" not in args:
+            points = await gen.rewind_points(session)
+            print_record({"points": points}, _points_table(points), as_json="json" in args)
+            return 0
+        folder = str(gen.workspace.cwd)
+        preview = await gen.preview_rewind(session, args.to)
+        if "yes" not in args:
+            print_record(preview, "\n".join(preview_lines(preview, folder)), as_json="json" in args)
+            if not (sys.stdin.isatty() and sys.stderr.isatty()):
+                note("Nothing was changed. Confirm with --yes.")
+                return 0
+            note("Rewind? [y/N]")
+            if sys.stdin.readline().strip().casefold() not in ("y", "yes"):
+                note("Nothing was changed.")
+                return 1
+        only = getattr(args, "only", "")
+        done = await gen.rewind(
+            session,
+            args.to,
+            conversation=only != "files",
+            files=only != "conversation",
+            overwrite="overwrite" in args,
+        )
+        print_record(done, "\n".join(result_lines(done, folder)), as_json="json" in args)
+        if any(each.state == "changed" for each in done.left) and "overwrite" not in args:
+            note("To restore files that were changed since, too, add --overwrite.")
+        return 1 if done.problems else 0
+
+
+def _points_table(points: "Sequence[RewindPoint]") -> str:
+    if not points:
+        return "The conversation has no prompts."
+    rows = [[str(each.to), local_time(each.at), str(each.files), point_text(each)] for each in points]
+    return table(("N", f"AT ({local_zone()})", "FILES CHANGED", "BACK TO BEFORE"), rows)
+
+
+async def deleted(args: argparse.Namespace) -> int:
+    """Delete conversations, with everything below them."""
+    async with opened(args) as gen:
+        found = {task.id: task for task in [await gen.find(name, conversation=True) for name in args.ids]}
         return await _delete(gen, list(found.values()), args)
 
 
-def pruned(args: argparse.Namespace) -> int:
-    """Delete what nobody has touched for so many days."""
-    return run_to_end(_pruned(args))
-
-
-async def _pruned(args: argparse.Namespace) -> int:
+async def pruned(args: argparse.Namespace) -> int:
+    """Delete conversations without activity for so many days."""
     before = stamp(datetime.now(UTC) - timedelta(days=args.older_than))
     async with opened(args) as gen:
         cwd = None if "all" in args else str(gen.workspace.cwd)
@@ -158,16 +209,13 @@ async def _delete(gen: GenCode, tasks: Sequence[Task], args: argparse.Namespace)
     gone: list[str] = []
     for task in tasks:
         gone += await gen.delete(task.id)
-    if "json" in args:
-        answer_json({"deleted": gone})
-    else:
-        several = counted(len(gone), "task") if gone else "nothing"
-        answer(f"Deleted {several}{': ' if gone else ''}{', '.join(gone)}.")
+    several = f"{counted(len(gone), 'task')}: {', '.join(gone)}" if gone else "nothing"
+    print_record({"deleted": gone}, f"Deleted {several}.", as_json="json" in args)
     return 0
 
 
 def _sure(tasks: Sequence[Task]) -> bool:
-    """What a person at the terminal says; elsewhere it has to be said with --yes."""
+    """The confirmation of a person at the terminal; without one --yes is needed."""
     names = ", ".join(task.id for task in tasks[:20]) + (" …" if len(tasks) > 20 else "")
     talks = sum(task.conversation for task in tasks)
     kinds = [(talks, "conversation"), (len(tasks) - talks, "task")]

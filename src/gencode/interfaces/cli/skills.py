@@ -6,7 +6,6 @@ from gencode.app import forgetful
 from gencode.interfaces.chat.agent_info import skill_lines, skills_text
 from gencode.interfaces.cli.open_session import opened
 from gencode.interfaces.cli.parser import Commands, add, add_group
-from gencode.interfaces.event_loop_runner import run_to_end
 from gencode.interfaces.render.plain_text import print_record
 
 
@@ -22,12 +21,8 @@ def add_command(commands: Commands, does: str) -> None:
     )
 
 
-def show(args: argparse.Namespace) -> int:
+async def show(args: argparse.Namespace) -> int:
     """List the skills."""
-    return run_to_end(_show(args))
-
-
-async def _show(args: argparse.Namespace) -> int:
     async with opened(args, store=forgetful()) as gen:
         lines = skill_lines(gen)
     print_record({"skills": lines}, skills_text(lines), as_json="json" in args)

@@ -2,7 +2,7 @@
 
 import argparse
 import sys
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from itertools import chain
@@ -14,53 +14,74 @@ from msgspec import UNSET
 from gencode.agent.models import elsewhere
 from gencode.agent.ports import StopAction
 from gencode.app import REPORT_SECONDS, GenCode, MessageKept, ServerReport
+from gencode.core.changes import listed as listed_files
 from gencode.core.errors import UserMistake
-from gencode.core.events import Event
 from gencode.core.ids import moment, stamp
 from gencode.core.outcome import Outcome, RunOutcome, page_of, refusals, titled
 from gencode.core.spec import TaskRequest
 from gencode.core.status import Status
-from gencode.core.subsession_events import wire, wire_line
+from gencode.core.structs import replace
 from gencode.core.task import Task
 from gencode.core.text import visible_line
 from gencode.interfaces.chat.notices import full_task_list
 from gencode.interfaces.chat.task_controls import (
     INTERRUPTED,
     STOPPED,
-    as_json,
+    InterruptedTask,
+    StoppedTask,
     budget_usage_page,
     changed_budget,
+    widened,
 )
+from gencode.interfaces.cli import task_journal, task_questions
 from gencode.interfaces.cli.claude_code_options import add_agents
-from gencode.interfaces.cli.command_input import schema, whole_input
-from gencode.interfaces.cli.foreground_run import follow, refused_of, renderer_for, tell_ending, tell_refused
+from gencode.interfaces.cli.command_input import schema, text_or_input
+from gencode.interfaces.cli.foreground_run import (
+    all_awaited,
+    aloud,
+    awaited,
+    follow,
+    handing_over,
+    refused_of,
+    renderer_for,
+    tell_ending,
+    tell_refused,
+    tell_work,
+    ways_out,
+)
 from gencode.interfaces.cli.open_session import check, not_trusted, opened
 from gencode.interfaces.cli.parser import (
-    Body,
+    TASK_ID,
+    USUAL_LIMIT,
     Commands,
     add,
+    add_about_task,
     add_group,
+    add_limit,
     add_model,
     add_policy,
-    count,
+    add_schema,
     page,
     whole,
 )
-from gencode.interfaces.cli.task_journal import exported, imported, replayed
-from gencode.interfaces.cli.task_merge import merge
-from gencode.interfaces.cli.task_questions import answered, asked
-from gencode.interfaces.cli.task_warnings import all_awaited, aloud, awaited, handing_over, ways_out
-from gencode.interfaces.cli.terminal_questions import asker_for
-from gencode.interfaces.event_loop_runner import run_to_end
+from gencode.interfaces.cli.terminal_questions import asker_for, somebody_is_there
 from gencode.interfaces.render.number_format import counted, local_time, local_zone, ordinal, seconds, turns
-from gencode.interfaces.render.plain_text import answer, answer_json, answer_raw, note, table
+from gencode.interfaces.render.plain_text import (
+    answer,
+    answer_json,
+    newest,
+    note,
+    print_record,
+    table,
+)
 from gencode.interfaces.render.transcript import transcript_text
 from gencode.journal.store import TaskQuery
-from gencode.tasks.control import SENT_BACK, STOP_SECONDS
+from gencode.tasks.control import SENT_BACK, STOP_SECONDS, MessageState
 from gencode.tasks.fork import Fork
-from gencode.tasks.handle import StruckTask
+from gencode.tasks.handle import ActionResult
 from gencode.tasks.resume import is_here
 from gencode.tasks.running_task import RunningTask
+from gencode.workspaces.transfer.apply_changes import describe_result
 
 RECENT = timedelta(hours=24)
 USUAL_MS = 30_000
@@ -81,7 +102,6 @@ EXAMPLES = (
     "gen task replay 9f3a",
     "gen task export 9f3a1c2e - | gzip > task.jsonl.gz",
 )
-ID = "the task; the beginning of its id is enough"
 
 
 def add_command(commands: Commands, does: str) -> None:
@@ -89,31 +109,21 @@ def add_command(commands: Commands, does: str) -> None:
     tasks = add_group(commands, "task", does, EXAMPLES)
     _add_run(tasks)
     _add_list(tasks)
-    _add_one(tasks, "show", show, "show a task with its transcript and permission decisions", "--json")
+    add_about_task(tasks, "show", show, "show a task with its transcript and permission decisions", "--json")
     _add_output(tasks)
     _add_stop(tasks)
     _add_send(tasks)
     _add_resume(tasks)
     _add_fork(tasks)
     _add_budget(tasks)
-    _add_questions(tasks)
-    _add_one(tasks, "background", background, "move a task to the background; its parent continues")
-    _add_events(tasks)
-    taking = _add_one(tasks, "merge", merge, "apply what a task changed on another machine", "--preview")
-    taking.add_argument("--preview", action="store_true", help="only show what would change")
-    again = _add_one(
-        tasks, "replay", replayed, "replay a task from its journal, without a model", "--against 1c2e"
+    task_questions.add_commands(tasks)
+    add_about_task(tasks, "background", background, "move a task to the background; its parent continues")
+    task_journal.add_events(tasks)
+    taking = add_about_task(
+        tasks, "merge", merge, "apply what a task changed on another machine", "--preview"
     )
-    again.add_argument("--against", metavar="ID", help="show where another run differs from it")
-    _add_files(tasks)
-
-
-def _add_one(tasks: Commands, name: str, body: Body, does: str, *options: str) -> argparse.ArgumentParser:
-    """A command about one task; each of the `options` gives one more example."""
-    example = f"gen task {name} 9f3a"
-    parser = add(tasks, name, body, does, (example, *(f"{example} {option}" for option in options)))
-    parser.add_argument("id", metavar="ID", help=ID)
-    return parser
+    taking.add_argument("--preview", action="store_true", help="only show what would change")
+    task_journal.add_replay_and_files(tasks)
 
 
 def _add_run(tasks: Commands) -> None:
@@ -138,7 +148,7 @@ def _add_run(tasks: Commands) -> None:
     parser.add_argument(
         "--isolation", choices=("process", "worktree"), help="run it in its own process or git worktree"
     )
-    _add_schema(parser)
+    add_schema(parser)
     add_agents(parser)
     add_model(parser)
     add_policy(parser)
@@ -154,10 +164,11 @@ def _add_list(tasks: Commands) -> None:
     )
     parser.add_argument("--all", action="store_true", help="all tasks, of all folders")
     parser.add_argument("--tree", action="store_true", help="show them below their parents and conversations")
+    add_limit(parser)
 
 
 def _add_output(tasks: Commands) -> None:
-    parser = _add_one(
+    parser = add_about_task(
         tasks, "output", output, "print the result of a task once it has ended", "--no-block --page 2"
     )
     parser.add_argument("--no-block", action="store_true", help="do not wait for the end")
@@ -168,7 +179,7 @@ def _add_output(tasks: Commands) -> None:
 
 
 def _add_stop(tasks: Commands) -> None:
-    parser = _add_one(
+    parser = add_about_task(
         tasks,
         "stop",
         stop,
@@ -184,7 +195,7 @@ def _add_stop(tasks: Commands) -> None:
         "interrupt what a task is doing; it continues with its next turn",
         ('gen task interrupt 9f3a --message "Leave the tests out"',),
     )
-    parser.add_argument("id", metavar="ID", help=ID)
+    parser.add_argument("id", metavar="ID", help=TASK_ID)
     parser.add_argument("--message", metavar="TEXT", help="a message for it to continue with")
 
 
@@ -196,7 +207,7 @@ def _add_send(tasks: Commands) -> None:
         "send a message to a task; one that has ended is resumed",
         ('gen task send 9f3a "Look at the tests as well"',),
     )
-    parser.add_argument("id", metavar="ID", help=ID)
+    parser.add_argument("id", metavar="ID", help=TASK_ID)
     parser.add_argument("text", metavar="TEXT", help="the message; - reads it from stdin")
 
 
@@ -208,12 +219,12 @@ def _add_resume(tasks: Commands) -> None:
         "resume a task with the same agent, folder and permissions",
         ('gen task resume 9f3a "And where is it tested?"',),
     )
-    parser.add_argument("id", metavar="ID", help=ID)
+    parser.add_argument("id", metavar="ID", help=TASK_ID)
     parser.add_argument("task", metavar="PROMPT", help="what to do now; - reads it from stdin")
     parser.add_argument(
         "--background", action="store_true", help="print its id and return; it keeps running without you"
     )
-    _add_schema(parser)
+    add_schema(parser)
     add_model(parser)
     add_policy(parser)
 
@@ -244,13 +255,15 @@ def _add_fork(tasks: Commands) -> None:
         help="limit only the fork, as gen task budget does; AMOUNT none removes a limit of the original; may "
         "be repeated (--max-tokens-total, --max-usd and --max-spawns limit the whole run)",
     )
-    _add_schema(parser)
+    add_schema(parser)
     add_model(parser)
     add_policy(parser)
 
 
 def _add_budget(tasks: Commands) -> None:
-    parser = _add_one(tasks, "budget", budget, "show or set the budget of a task", "tokens 60000", "none")
+    parser = add_about_task(
+        tasks, "budget", budget, "show or set the budget of a task", "tokens 60000", "none"
+    )
     parser.add_argument(
         "amounts",
         nargs="*",
@@ -259,74 +272,9 @@ def _add_budget(tasks: Commands) -> None:
     )
 
 
-def _add_questions(tasks: Commands) -> None:
-    waiting = add(
-        tasks,
-        "questions",
-        asked,
-        "list questions of agents in other processes; in a terminal, answer them",
-        ("gen task questions", "gen task questions --all --json"),
-    )
-    waiting.add_argument("--all", action="store_true", help="of all folders")
-    reply = add(
-        tasks,
-        "answer",
-        answered,
-        "answer a question of an agent in another process",
-        ("gen task answer 3 yes", 'gen task answer 3 no --why "Not on this machine"'),
-    )
-    reply.add_argument(
-        "number", type=count, metavar="NUMBER", help="the question's number in gen task questions"
-    )
-    reply.add_argument("answer", choices=("yes", "no"), help="approve or decline")
-    reply.add_argument(
-        "--for",
-        dest="reach",
-        choices=("call", "agent", "subtree"),
-        help="what to approve (default: this call)",
-    )
-    reply.add_argument("--network", action="store_true", help="also let this one command use the network")
-    reply.add_argument(
-        "--words", action="append", metavar="TEXT", help="the answer to an open question; may be repeated"
-    )
-    reply.add_argument("--why", metavar="TEXT", help="why you decline, for the agent")
-
-
-def _add_events(tasks: Commands) -> None:
-    parser = _add_one(
-        tasks, "events", events, "print the events of a task, one per line", "--follow", "--after 12 --json"
-    )
-    parser.add_argument("--follow", action="store_true", help="keep printing until the task has ended")
-    parser.add_argument("--after", type=whole, metavar="SEQ", help="only events after this number")
-
-
-def _add_files(tasks: Commands) -> None:
-    writing = add(
-        tasks,
-        "export",
-        exported,
-        "write the journal of a task as JSONL",
-        ("gen task export 9f3a task.jsonl", "gen task export 9f3a - | gzip > task.jsonl.gz"),
-    )
-    writing.add_argument("id", metavar="ID", help=ID)
-    writing.add_argument("file", metavar="FILE", help="the file to write; - is stdout")
-    reading = add(tasks, "import", imported, "read a task from a JSONL file", ("gen task import task.jsonl",))
-    reading.add_argument("file", metavar="FILE", help="the file to read; - is stdin")
-
-
-def _add_schema(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--output-schema",
-        metavar="FILE",
-        help="a JSON Schema that the result must match; it is the field output of --json",
-    )
-
-
-def run(args: argparse.Namespace) -> int:
-    """Send one agent and print what it says."""
-    typed: str = args.task
-    prompt = whole_input("write the prompt after the agent's name") if typed == "-" else typed
-    return run_to_end(_run(args, prompt))
+def run(args: argparse.Namespace) -> Coroutine[Any, Any, int]:
+    """Run one subagent and print its report."""
+    return _run(args, text_or_input(args.task, "write the prompt after the agent's name"))
 
 
 async def _run(args: argparse.Namespace, prompt: str) -> int:
@@ -350,6 +298,8 @@ async def _run(args: argparse.Namespace, prompt: str) -> int:
         apart = request.background or request.isolation == "process"
         with elsewhere(far=apart and gen.uses_workers):
             told = check(gen, args)
+        if output == "text" and somebody_is_there():
+            offer_mode(gen, request.agent)
         if request.background:  # it has a process of its own in any case
             outcome = await handing_over(gen, gen.detach(request))
             awaits = "" if output == "json" else await awaited(gen, outcome)
@@ -360,23 +310,29 @@ async def _run(args: argparse.Namespace, prompt: str) -> int:
     return tell_outcome(outcome, code, servers, as_json=output == "json")
 
 
-def listed(args: argparse.Namespace) -> int:
+def offer_mode(gen: GenCode, agent: str) -> None:
+    """Ask the person at the terminal whether an agent may have the mode of its file, if that is wider."""
+    if words := gen.wider_mode(agent):
+        note(f"{words[:1].upper()}{words[1:]}. Approve? [y/N]")
+        if sys.stdin.readline().strip().casefold() in ("y", "yes"):
+            gen.grant_mode(agent)
+
+
+async def listed(args: argparse.Namespace) -> int:
     """The tasks, as a table, a tree or JSON."""
-    return run_to_end(_listed(args))
-
-
-async def _listed(args: argparse.Namespace) -> int:
     async with opened(args) as gen:
         tasks = await _wanted(gen, everything="all" in args, conversations="tree" in args)
         if "json" in args:
-            answer_json({"tasks": tasks})
+            answer_json({"tasks": tasks[-args.limit :] if "limit" in args else tasks})
         elif not tasks:
             where = "" if "all" in args else " in this folder from the last 24 hours (--all lists all)"
             answer(f"There are no tasks{where}.")
         else:
-            rows = list(_tree(tasks)) if "tree" in args else [_row(task) for task in tasks]
-            head = ("ID", "AGENT", "STATUS", "TURNS", "TIME", f"CREATED ({local_zone()})", "TASK")
-            answer(table(head, rows))
+            rows = list(_tree(tasks)) if "tree" in args else [_row(task) for task in reversed(tasks)]
+            created = f"CREATED ({local_zone()})"
+            head = ("ID", "AGENT", "STATUS", "TURNS", "TIME", created, "TASK")
+            shown = newest(rows, getattr(args, "limit", USUAL_LIMIT))
+            answer(table(head, shown, spare=("TURNS", "TIME", created)))
             for line in (*await all_awaited(gen, tasks), *await ways_out(gen, tasks)):
                 note(line)
     return 0
@@ -418,11 +374,11 @@ def _status(task: Outcome) -> str:
 
 
 def _tree(tasks: Sequence[Outcome]) -> Iterator[list[str]]:
-    """Every task below the one that asked for it."""
+    """Every task below the one that asked for it; the newest of those that no task asked for first."""
     known = {task.agent_id for task in tasks}
 
     def branch(parent: str | None, depth: int) -> Iterator[list[str]]:
-        for task in tasks:
+        for task in tasks if depth else reversed(tasks):
             above = task.parent_id if task.parent_id in known else None
             if above == parent:
                 yield _row(task, depth)
@@ -431,12 +387,8 @@ def _tree(tasks: Sequence[Outcome]) -> Iterator[list[str]]:
     return branch(None, 0)
 
 
-def show(args: argparse.Namespace) -> int:
-    """One task with everything that was said."""
-    return run_to_end(_show(args))
-
-
-async def _show(args: argparse.Namespace) -> int:
+async def show(args: argparse.Namespace) -> int:
+    """One task with its transcript."""
     async with opened(args) as gen:
         task = await gen.show(args.id)
         if "json" in args:
@@ -479,12 +431,8 @@ def _facts(task: Outcome, awaits: str, stalled: Sequence[str]) -> Iterator[str]:
             yield f"  {label:13} {visible_line(value)}"
 
 
-def output(args: argparse.Namespace) -> int:
+async def output(args: argparse.Namespace) -> int:
     """The result of a task, once it has ended or the time is up."""
-    return run_to_end(_output(args))
-
-
-async def _output(args: argparse.Namespace) -> int:
     wanted: int = getattr(args, "timeout", USUAL_MS)
     if wanted > LONGEST_MS:
         note(f"The timeout was reduced to {LONGEST_MS} ms, the maximum.")
@@ -496,15 +444,16 @@ async def _output(args: argparse.Namespace) -> int:
         outcome = await gen.history.outcome(found)
         waits = found.status is Status.PENDING
         if found.created.worktree and not waits:
-            outcome = msgspec.structs.replace(outcome, result=await gen.history.result(found))
+            outcome = replace(outcome, result=await gen.history.result(found))
         awaits = await awaited(gen, outcome, 0.0)
     if "page" in args:
-        outcome = msgspec.structs.replace(outcome, result=page_of(outcome.result, args.page))
+        outcome = replace(outcome, result=page_of(outcome.result, args.page))
     if "json" in args:
         answer_json(outcome)
         return 0
     if outcome.result:
         answer(outcome.result)
+    tell_work(outcome)
     tell_refused(refused_of(outcome))
     if outcome.status.ended:
         tell_ending(outcome)
@@ -519,12 +468,8 @@ async def _output(args: argparse.Namespace) -> int:
     return 0
 
 
-def stop(args: argparse.Namespace) -> int:
-    """Stop a task, and say what that hit."""
-    return run_to_end(_stop(args))
-
-
-async def _stop(args: argparse.Namespace) -> int:
+async def stop(args: argparse.Namespace) -> int:
+    """Stop a task, and say which tasks that affected."""
     async with opened(args) as gen:
         found = await gen.find(args.id)
         verb: StopAction = "tree" if "tree" in args else "keep" if "keep" in args else "stop"
@@ -532,58 +477,47 @@ async def _stop(args: argparse.Namespace) -> int:
         if "keep" in args and not found.status.ended:
             most = REPORT_SECONDS + STOP_SECONDS
             note(f"Waiting up to {most:.0f} s for the last report of task {found.id}.")
-        struck = await gen.stop(found.id, keep="keep" in args, tree="tree" in args, why=STOPPED)
+        result = await gen.stop(found.id, keep="keep" in args, tree="tree" in args, why=STOPPED)
     if "json" in args:
-        answer_json(as_json(struck, "stopped"))
+        answer_json(widened(StoppedTask, result, stopped=tuple(each.agent_id for each in result.affected)))
     else:
-        _tell_stop(struck)
-    if struck.hit and not struck.status.ended:
+        _tell_stop(result)
+    if result.affected and not result.status.ended:
         why = "its process did not answer, or somebody resumed it"
-        again = f"gen task stop {struck.agent_id}"
-        note(f"{_named(struck)} is still {struck.status}: {why}. Try again: {again}")
-    return 0 if struck.status.ended else 1
+        again = f"gen task stop {result.agent_id}"
+        note(f"{_named(result)} is still {result.status}: {why}. Try again: {again}")
+    return 0 if result.status.ended else 1
 
 
 async def announce(gen: GenCode, task: str, verb: StopAction, does: str) -> None:
-    """Say what a verb will hit, before it does."""
-    if hit := await gen.hits(task, verb):
-        note(f"This {does} {counted(len(hit), 'task')}: {full_task_list(hit)}.")
+    """Say which tasks an action will affect, before it does."""
+    if affected := await gen.affected(task, verb):
+        note(f"This {does} {counted(len(affected), 'task')}: {full_task_list(affected)}.")
 
 
-def _tell_stop(struck: StruckTask) -> None:
-    if not struck.hit:
-        now = f"has already finished ({struck.status})" if struck.status.ended else "does not answer"
-        answer(f"Nothing to stop: {_named(struck)} {now}.")
-    for each in struck.hit:
+def _tell_stop(result: ActionResult) -> None:
+    if not result.affected:
+        now = f"has already finished ({result.status})" if result.status.ended else "does not answer"
+        answer(f"Nothing to stop: {_named(result)} {now}.")
+    for each in result.affected:
         answer(f"{_named(each)} was stopped after {turns(each.turns)} and is now {each.status}.")
-    if struck.result and struck.agent_id in [each.agent_id for each in struck.hit]:
-        note(f"Its result so far: gen task output {struck.agent_id}")
+    if result.result and result.agent_id in [each.agent_id for each in result.affected]:
+        note(f"Its result so far: gen task output {result.agent_id}")
 
 
-def background(args: argparse.Namespace) -> int:
-    """Let the agent that waits for a task go on without it."""
-    return run_to_end(_background(args))
-
-
-async def _background(args: argparse.Namespace) -> int:
+async def background(args: argparse.Namespace) -> int:
+    """Move a task to the background: its parent continues without it."""
     async with opened(args) as gen:
         outcome = await gen.send_to_background(args.id)
-    if "json" in args:
-        answer_json(outcome)
-    else:
-        where = (
-            f"has already finished ({outcome.status})"
-            if outcome.status.ended
-            else "is running in the background now"
-        )
-        answer(f"{_named(outcome)} {where}.")
+    ended = outcome.status.ended
+    where = f"has already finished ({outcome.status})" if ended else "is running in the background now"
+    print_record(outcome, f"{_named(outcome)} {where}.", as_json="json" in args)
     return 0
 
 
-def resume(args: argparse.Namespace) -> int:
-    """Go on with a task and print what it says."""
-    typed: str = args.task
-    prompt = whole_input("write the prompt after the id") if typed == "-" else typed
+def resume(args: argparse.Namespace) -> Coroutine[Any, Any, int]:
+    """Resume a task and print its report."""
+    prompt = text_or_input(args.task, "write the prompt after the id")
     request = TaskRequest(
         agent="",
         prompt=prompt,
@@ -594,11 +528,11 @@ def resume(args: argparse.Namespace) -> int:
         here="cwd" in args,
         output_schema=schema(args),
     )
-    return run_to_end(go_on(args, request))
+    return go_on(args, request)
 
 
 async def go_on(args: argparse.Namespace, request: TaskRequest) -> int:
-    """Go on with the task that a request names, in its own folder; outcome and exit code as for a new one."""
+    """Resume the task that a request names, in its own folder; outcome and exit code as for a new one."""
     output = "json" if "json" in args else "text"
     renderer = renderer_for(output, verbose="verbose" in args)
     task = await move(args, request.resume)
@@ -626,7 +560,7 @@ async def with_news(start: Callable[[], Awaitable[RunningTask]]) -> RunningTask:
 
 
 def leaving(gen: GenCode) -> Callable[[RunningTask], Awaitable[Outcome]]:
-    """How a task of this terminal goes to the background: it ends here and goes on without it."""
+    """How a task of this terminal moves to the background: this process ends, the task goes on."""
 
     async def leave(job: RunningTask) -> Outcome:
         await job.halt(SENT_BACK)
@@ -648,7 +582,7 @@ async def move(args: argparse.Namespace, name: str) -> Task:
 
 
 def in_clone(gen: GenCode, task: Task) -> str:
-    """What to tell about a task that goes on in this process, but not in its own folder."""
+    """The notice about a task that is resumed in this process, but not in its own folder."""
     here = str(gen.workspace.cwd)
     if task.imported or task.conversation or not task.cwd or here == task.cwd:
         return ""
@@ -658,54 +592,22 @@ def in_clone(gen: GenCode, task: Task) -> str:
     )
 
 
-def events(args: argparse.Namespace) -> int:
-    """The facts of a task, one per line; with --follow until it ends."""
-    return run_to_end(_events(args))
-
-
-async def _events(args: argparse.Namespace) -> int:
-    after: int = getattr(args, "after", 0)
+async def merge(args: argparse.Namespace) -> int:
+    """Take over what a task changed on another machine; 1 when it is offered as a branch instead."""
+    preview = "preview" in args
     async with opened(args) as gen:
-        task = await gen.find(args.id)
-        if "follow" in args:
-            async with aloud(gen, task) as tell:
-                async for event in gen.history.follow(task.id, after, tell):
-                    _print_event(event, task.parent, as_json="json" in args)
-            return 0
-        journal = await gen.journal(task.id, after)
-        for event in journal.events:
-            _print_event(event, task.parent, as_json="json" in args)
-    if journal.problem:
-        note(f"{journal.problem} The events after it are not shown.")
-    return 1 if journal.problem else 0
-
-
-def _print_event(event: Event, parent: str | None, *, as_json: bool) -> None:
-    if as_json:
-        answer_raw(wire_line(event, parent))
-    else:
-        told = wire(event, parent)
-        answer(f"{event.seq:>5}  {event.at[11:23]}  {told['type']:23}  {_event_summary(told)}".rstrip())
-
-
-def _event_summary(told: dict[str, Any]) -> str:
-    """What a fact says, in a line."""
-    message = told.get("message", {})
-    said = [call["name"] for call in message.get("calls", ())]
-    said += [f"← {result['name']}" for result in message.get("results", ())]
-    words = (
-        *(told.get(name) for name in ("agentType", "description", "newStatus", "status", "tool", "error")),
-        told.get("decision", {}).get("action"),
-        message.get("role"),
-        ", ".join(said),
-        message.get("text"),
-        told.get("model"),
-    )
-    return visible_line(" · ".join(str(word) for word in words if word), 160)
+        merged = await gen.merge(args.id, preview=preview, here="cwd" in args)
+    if merged.notice:
+        note(merged.notice)
+    result = merged.result
+    lines = [*listed_files(result.files, result.more_files), merged.left_behind, *describe_result(result)]
+    lines += [result.diff.rstrip()] if preview else []
+    print_record(result, "\n".join(filter(None, lines)), as_json="json" in args)
+    return 0 if result.state in ("applied", "there", "fits") else 1
 
 
 def tell_begun(outcome: Outcome, told: str, awaits: str = "", *, as_json: bool) -> int:
-    """What is known of a task that goes on without this process: its id, and how to get at it."""
+    """Print the id of a task that runs without this process, and the commands for it."""
     if told:
         note(told)
     if as_json:
@@ -721,7 +623,7 @@ def tell_begun(outcome: Outcome, told: str, awaits: str = "", *, as_json: bool) 
 
 
 def tell_outcome(outcome: RunOutcome, code: int, servers: Sequence[ServerReport], *, as_json: bool) -> int:
-    """What came of a task, and the exit code; `servers` are those of MCP at its end."""
+    """Print the outcome of a task, and return the exit code; `servers` are those of MCP at its end."""
     if not outcome.status.ended and not code:
         return tell_begun(outcome, "", as_json=as_json)
     if as_json:
@@ -743,11 +645,9 @@ def _named(outcome: Outcome) -> str:
     return f"Task {outcome.agent_id} of {outcome.agent}"
 
 
-def send(args: argparse.Namespace) -> int:
-    """Say something to a task, and say what came of that."""
-    typed: str = args.text
-    text = whole_input("write the message after the id") if typed == "-" else typed
-    return run_to_end(_send(args, text))
+def send(args: argparse.Namespace) -> Coroutine[Any, Any, int]:
+    """Send a message to a task, and print what became of it."""
+    return _send(args, text_or_input(args.text, "write the message after the id"))
 
 
 async def _send(args: argparse.Namespace, text: str) -> int:
@@ -780,45 +680,43 @@ async def _send(args: argparse.Namespace, text: str) -> int:
     return 0
 
 
-def interrupt(args: argparse.Namespace) -> int:
-    """Cut what a task does at this moment, and say what that hit."""
-    return run_to_end(_interrupt(args))
-
-
-async def _interrupt(args: argparse.Namespace) -> int:
+async def interrupt(args: argparse.Namespace) -> int:
+    """Interrupt a task, and say which tasks that affected."""
     async with opened(args) as gen:
         found = await gen.find(args.id)
         await announce(gen, found.id, "interrupt", "interrupts")
         message: str = getattr(args, "message", "")
-        struck = await gen.interrupt(found.id, message, why=INTERRUPTED)
-        waits = message in [letter.text for letter in await gen.history.unread(found.id)]
+        result = await gen.interrupt(found.id, message, why=INTERRUPTED)
     if "json" in args:
-        answer_json(as_json(struck, "interrupted"))
-    elif not struck.hit:
-        ended = (
-            f"has already finished ({struck.status})" if struck.status.ended else "is waiting in the queue"
+        answer_json(
+            widened(InterruptedTask, result, interrupted=tuple(each.agent_id for each in result.affected))
         )
-        answer(f"Nothing to interrupt: {_named(struck)} {ended}.")
+    elif not result.affected:
+        ended = (
+            f"has already finished ({result.status})" if result.status.ended else "is waiting in the queue"
+        )
+        answer(f"Nothing to interrupt: {_named(result)} {ended}.")
     else:
         after = "its turn has ended" if found.conversation else "it continues with its next turn"
-        waited = full_task_list(struck.hit[1:])
+        waited = full_task_list(result.affected[1:])
         also = f" Also stopped: {waited}." if waited else ""
-        answer(f"Interrupted {_named(struck)}; {after}.{also}")
-    if waits and struck.status.ended:
-        way = f"gen -p --session {found.id}" if found.conversation else f"gen task resume {found.id}"
-        note(f"Your message is kept; it is read on resume: {way}")
-    elif waits and not struck.hit:
-        note("It reads your message when it starts.")
-    elif message and found.status.ended:
-        note(f"Your message was not sent. To send it: gen task send {found.id}")
+        answer(f"Interrupted {_named(result)}; {after}.{also}")
+    match result.message:
+        case MessageState.KEPT:
+            way = f"gen -p --session {found.id}" if found.conversation else f"gen task resume {found.id}"
+            note(f"Your message is kept; it is read on resume: {way}")
+        case MessageState.WAITING if not result.affected:
+            note("It reads your message when it starts.")
+        case MessageState.NOT_SENT:
+            note(f"Your message was not sent. To send it: gen task send {found.id}")
+        case _:
+            pass
     return 0
 
 
-def fork(args: argparse.Namespace) -> int:
-    """Begin a copy of a task and print what it says."""
-    typed: str = args.task
-    prompt = whole_input("write the prompt after the id") if typed == "-" else typed
-    return run_to_end(_fork(args, prompt))
+def fork(args: argparse.Namespace) -> Coroutine[Any, Any, int]:
+    """Start a fork of a task and print its report."""
+    return _fork(args, text_or_input(args.task, "write the prompt after the id"))
 
 
 async def _fork(args: argparse.Namespace, prompt: str) -> int:
@@ -853,22 +751,17 @@ async def _fork(args: argparse.Namespace, prompt: str) -> int:
     return tell_outcome(outcome, code, servers, as_json=output == "json")
 
 
-def budget(args: argparse.Namespace) -> int:
+async def budget(args: argparse.Namespace) -> int:
     """Set the budget of a task if one is named, and say what it may spend."""
-    return run_to_end(_budget(args))
-
-
-async def _budget(args: argparse.Namespace) -> int:
     async with opened(args) as gen:
         found = await gen.find(args.id)
         now, words = await gen.budgets.of_task(found), getattr(args, "amounts", [])
         if words:
             now = await gen.set_budget(found.id, changed_budget(now, words))
         spent = await gen.history.spent(found.id)
-    if "json" in args:
-        values = {"budget": now, "spent": spent}
-        answer_json({"agentId": found.id, "agent": found.agent, **msgspec.to_builtins(values)})
-    else:
-        named = f"Task {found.id} of {visible_line(found.agent)}"
-        answer(f"{named} and its subagents:\n{budget_usage_page(now, spent)}")
+    values = msgspec.to_builtins({"budget": now, "spent": spent})
+    record = {"agentId": found.id, "agent": found.agent, **values}
+    named = f"Task {found.id} of {visible_line(found.agent)}"
+    text = f"{named} and its subagents:\n{budget_usage_page(now, spent)}"
+    print_record(record, text, as_json="json" in args)
     return 0

@@ -1,20 +1,22 @@
-"""`gen task replay|export|import`: replays, compares, exports and imports the journal of a task."""
+"""`gen task events|replay|export|import`: shows, replays, compares, exports and imports journals."""
 
 import argparse
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Coroutine, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 from msgspec import to_builtins
 
 from gencode.core.errors import CorruptFact, UserMistake
 from gencode.core.events import Event, TaskCreated
 from gencode.core.outcome import Outcome
-from gencode.core.subsession_events import wire
-from gencode.core.text import exact_line
+from gencode.core.subsession_events import ALONE, Lineage, lineage_of, wire, wire_line
+from gencode.core.text import exact_line, visible_line
 from gencode.interfaces.cli.command_input import whole_input
-from gencode.interfaces.cli.foreground_run import tell_ending
+from gencode.interfaces.cli.foreground_run import aloud, tell_ending
 from gencode.interfaces.cli.open_session import opened
+from gencode.interfaces.cli.parser import TASK_ID, Commands, add, add_about_task, whole
 from gencode.interfaces.event_loop_runner import run_to_end
 from gencode.interfaces.render.number_format import counted
 from gencode.interfaces.render.plain_text import (
@@ -24,15 +26,44 @@ from gencode.interfaces.render.plain_text import (
     answer_raw,
     has_terminal,
     note,
+    print_record,
 )
 from gencode.tasks.history import Comparison, Pair
 
 LARGEST_FILE = 200_000_000
 
 
-def replayed(args: argparse.Namespace) -> int:
-    """Play a task and everything below it again, and check that the journal tells the stored state."""
-    return run_to_end(_compared(args) if "against" in args else _replayed(args))
+def add_events(tasks: Commands) -> None:
+    """`gen task events`."""
+    parser = add_about_task(
+        tasks, "events", events, "print the events of a task, one per line", "--follow", "--after 12 --json"
+    )
+    parser.add_argument("--follow", action="store_true", help="keep printing until the task has ended")
+    parser.add_argument("--after", type=whole, metavar="SEQ", help="only events after this number")
+
+
+def add_replay_and_files(tasks: Commands) -> None:
+    """`gen task replay|export|import`."""
+    again = add_about_task(
+        tasks, "replay", replayed, "replay a task from its journal, without a model", "--against 1c2e"
+    )
+    again.add_argument("--against", metavar="ID", help="show where another run differs from it")
+    writing = add(
+        tasks,
+        "export",
+        exported,
+        "write the journal of a task as JSONL",
+        ("gen task export 9f3a task.jsonl", "gen task export 9f3a - | gzip > task.jsonl.gz"),
+    )
+    writing.add_argument("id", metavar="ID", help=TASK_ID)
+    writing.add_argument("file", metavar="FILE", help="the file to write; - is stdout")
+    reading = add(tasks, "import", imported, "read a task from a JSONL file", ("gen task import task.jsonl",))
+    reading.add_argument("file", metavar="FILE", help="the file to read; - is stdin")
+
+
+def replayed(args: argparse.Namespace) -> Coroutine[Any, Any, int]:
+    """Replay a task and all its descendants, and check that this gives the stored state."""
+    return _compared(args) if "against" in args else _replayed(args)
 
 
 async def _compared(args: argparse.Namespace) -> int:
@@ -40,10 +71,9 @@ async def _compared(args: argparse.Namespace) -> int:
     async with opened(args) as gen:
         one, other = [await gen.find(task) for task in (args.id, args.against)]
         found = await gen.difference(one.id, other.id)
-    if "json" in args:
-        answer_json({"one": one.id, "other": other.id, "same": found.same, **to_builtins(found)})
-    else:
-        answer("\n".join(_comparison_lines(one.id, other.id, found)))
+    record = {"one": one.id, "other": other.id, "same": found.same, **to_builtins(found)}
+    text = "\n".join(_comparison_lines(one.id, other.id, found))
+    print_record(record, text, as_json="json" in args)
     return 0 if found.same else 1
 
 
@@ -78,11 +108,12 @@ async def _replayed(args: argparse.Namespace) -> int:
         for problem in found.problems:
             note(f"{problem} The events after it are not replayed.")
         if "json" in args:
-            above = {
-                each.task: each.fact.parent for each in found.events if isinstance(each.fact, TaskCreated)
+            lineages = {
+                each.task: lineage_of(each.fact)
+                for each in found.events
+                if isinstance(each.fact, TaskCreated)
             }
-            above[found.task.agent_id] = None
-            lines = [wire(event, above.get(event.task)) for event in found.events]
+            lines = [wire(event, lineages.get(event.task, ALONE)) for event in found.events]
             answer_json({"task": found.task, "events": lines, "same": found.same})
         else:
             _play(found.events, found.task)
@@ -124,10 +155,9 @@ def exported(args: argparse.Namespace) -> int:
         path.write_text(text, "utf-8")
     except OSError as error:
         raise UserMistake(f"Cannot write {path}: {error.strerror}.") from None
-    if "json" in args:
-        answer_json({"file": str(path), "lines": text.count("\n")})
-    else:
-        answer(f"Wrote {path}. Import it with: gen task import {path}")
+    record = {"file": str(path), "lines": text.count("\n")}
+    told = f"Wrote {path}. Import it with: gen task import {path}"
+    print_record(record, told, as_json="json" in args)
     return 0
 
 
@@ -141,10 +171,10 @@ async def _exported(args: argparse.Namespace) -> str:
             ) from None
 
 
-def imported(args: argparse.Namespace) -> int:
+def imported(args: argparse.Namespace) -> Coroutine[Any, Any, int]:
     """Read the journal of one task into the database."""
     text = whole_input("name a file to import") if args.file == "-" else _read(Path(args.file).expanduser())
-    return run_to_end(_imported(args, text))
+    return _imported(args, text)
 
 
 async def _imported(args: argparse.Namespace, text: str) -> int:
@@ -153,10 +183,8 @@ async def _imported(args: argparse.Namespace, text: str) -> int:
     task, warnings = imported.outcome, imported.problems
     for warning in warnings:
         note(warning)
-    if "json" in args:
-        answer_json({"task": task, "warnings": warnings})
-    else:
-        answer(f"Imported task {task.agent_id}. Show it with: gen task show {task.agent_id}")
+    text = f"Imported task {task.agent_id}. Show it with: gen task show {task.agent_id}"
+    print_record({"task": task, "warnings": warnings}, text, as_json="json" in args)
     return 0
 
 
@@ -170,3 +198,47 @@ def _read(path: Path) -> str:
         raise UserMistake(f"Cannot read {path}: {error.strerror}.") from None
     except UnicodeDecodeError:
         raise UserMistake(f"{path} is not an exported task: it is not UTF-8 text.") from None
+
+
+async def events(args: argparse.Namespace) -> int:
+    """The facts of a task, one per line; with --follow until it ends."""
+    after: int = getattr(args, "after", 0)
+    async with opened(args) as gen:
+        task = await gen.find(args.id)
+        if "follow" in args:
+            async with aloud(gen, task) as tell:
+                async for event in gen.history.follow(task.id, after, tell):
+                    _print_event(event, lineage_of(task), as_json="json" in args)
+            return 0
+        journal = await gen.journal(task.id, after)
+        for event in journal.events:
+            _print_event(event, lineage_of(task), as_json="json" in args)
+    if journal.problem:
+        note(f"{journal.problem} The events after it are not shown.")
+    return 1 if journal.problem else 0
+
+
+def _print_event(event: Event, of: Lineage, *, as_json: bool) -> None:
+    if as_json:
+        answer_raw(wire_line(event, of))
+    else:
+        told = wire(event, of)
+        answer(f"{event.seq:>5}  {event.at[11:23]}  {told['type']:23}  {_event_summary(told)}".rstrip())
+
+
+def _event_summary(told: dict[str, Any]) -> str:
+    """One event as a line."""
+    message = told.get("message", {})
+    said = [call["name"] for call in message.get("calls", ())]
+    said += [f"← {result['name']}" for result in message.get("results", ())]
+    words = (
+        *(told.get(name) for name in ("agentType", "description", "newStatus", "status", "tool", "error")),
+        told.get("decision", {}).get("action"),
+        message.get("role"),
+        ", ".join(said),
+        message.get("text"),
+        told.get("model"),
+        ", ".join(each["path"] for each in told.get("files", ())),
+        f"back to before event {told['to']}" if "to" in told else "",
+    )
+    return visible_line(" · ".join(str(word) for word in words if word), 160)

@@ -4,13 +4,14 @@ import argparse
 import contextlib
 
 import msgspec
-from msgspec.structs import replace
 
 from gencode.core.errors import UserMistake
 from gencode.core.questions import ALL, Answer, QuestionRow, check_answer, reaches_of
+from gencode.core.structs import replace
 from gencode.interfaces.chat.question_text import rules_text
 from gencode.interfaces.cli.foreground_run import renderer_for
 from gencode.interfaces.cli.open_session import opened
+from gencode.interfaces.cli.parser import Commands, add, count
 from gencode.interfaces.cli.terminal_questions import (
     Keyboard,
     TerminalDesk,
@@ -22,7 +23,7 @@ from gencode.interfaces.cli.terminal_questions import (
 )
 from gencode.interfaces.event_loop_runner import run_to_end
 from gencode.interfaces.render.number_format import seconds
-from gencode.interfaces.render.plain_text import answer, answer_json, note
+from gencode.interfaces.render.plain_text import note, print_record
 from gencode.questions.question_desk import Audience, shown_from, who_answers
 
 WAITING = (
@@ -31,6 +32,40 @@ WAITING = (
 )
 NONE_WAITS = "No question is waiting, so your line was ignored."
 NO_ALONE = "--for, --network and --words work only with yes; to decline, use no and --why."
+
+
+def add_commands(tasks: Commands) -> None:
+    """`gen task questions` and `gen task answer`."""
+    waiting = add(
+        tasks,
+        "questions",
+        asked,
+        "list questions of agents in other processes; in a terminal, answer them",
+        ("gen task questions", "gen task questions --all --json"),
+    )
+    waiting.add_argument("--all", action="store_true", help="of all folders")
+    reply = add(
+        tasks,
+        "answer",
+        answered,
+        "answer a question of an agent in another process",
+        ("gen task answer 3 yes", 'gen task answer 3 no --why "Not on this machine"'),
+    )
+    reply.add_argument(
+        "number", type=count, metavar="NUMBER", help="the question's number in gen task questions"
+    )
+    reply.add_argument("answer", choices=("yes", "no"), help="approve or decline")
+    reply.add_argument(
+        "--for",
+        dest="reach",
+        choices=("call", "agent", "subtree"),
+        help="what to approve (default: this call)",
+    )
+    reply.add_argument("--network", action="store_true", help="also let this one command use the network")
+    reply.add_argument(
+        "--words", action="append", metavar="TEXT", help="the answer to an open question; may be repeated"
+    )
+    reply.add_argument("--why", metavar="TEXT", help="why you decline, for the agent")
 
 
 def asked(args: argparse.Namespace) -> int:
@@ -46,12 +81,8 @@ async def _asked(args: argparse.Namespace) -> int:
         return 0
     async with opened(args) as gen:
         found = await gen.questions.waiting("" if "all" in args else str(gen.workspace.cwd))
-        if "json" in args:
-            answer_json({"questions": [_told(each) for each in found]})
-        elif not found:
-            answer("There are no pending questions.")
-        else:
-            answer("\n\n".join(_text(each) for each in found))
+    text = "\n\n".join(map(_text, found)) or "There are no pending questions."
+    print_record({"questions": [_told(each) for each in found]}, text, as_json="json" in args)
     return 0
 
 
@@ -66,12 +97,8 @@ async def _asked_here(args: argparse.Namespace, *, everywhere: bool) -> None:
         await keyboard.left.wait()
 
 
-def answered(args: argparse.Namespace) -> int:
+async def answered(args: argparse.Namespace) -> int:
     """Answer one question."""
-    return run_to_end(_answered(args))
-
-
-async def _answered(args: argparse.Namespace) -> int:
     allow, words = args.answer == "yes", tuple(getattr(args, "words", ()))
     if not allow and any(name in args for name in ("reach", "network", "words")):
         raise UserMistake(NO_ALONE)
@@ -84,10 +111,8 @@ async def _answered(args: argparse.Namespace) -> int:
             check_answer(waiting.question, said)
             said = replace(said, words=tuple(map(chosen, words, waiting.question.inquiries)))
         await rows.answer(args.number, said, who_answers())
-    if "json" in args:
-        answer_json({"number": args.number, "allow": allow})
-    else:
-        answer(f"Answered question {args.number}: {args.answer}.")
+    text = f"Answered question {args.number}: {args.answer}."
+    print_record({"number": args.number, "allow": allow}, text, as_json="json" in args)
     return 0
 
 

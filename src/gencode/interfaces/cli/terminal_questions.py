@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import re
 import sys
 import termios
 from collections.abc import Callable
@@ -10,13 +11,11 @@ from contextlib import suppress
 from gencode.core.questions import NOBODY, Answer, Asker, Inquiry, Question
 from gencode.core.text import exact, exact_line, visible, visible_line
 from gencode.interfaces.chat.question_text import (
-    REACHES,
-    RUNS_COMMANDS,
-    WITH_NETWORK,
     WithdrawnQuestionNotice,
     answer_from_words,
     asker_path,
     call_text,
+    choices,
     deadline_line,
     empty_answer_text,
     location_lines,
@@ -28,7 +27,9 @@ from gencode.questions.question_desk import EVERYBODY, Audience, QuestionDesk
 from gencode.settings import remember
 
 PATIENCE = 600.0
-"""Seconds after which a question that nobody answers is a no."""
+"""Seconds after which an unanswered question is declined."""
+_DECLINED = re.compile(r"(?:n|no)(?:[ \t,;:.]+(?P<why>.*))?", re.IGNORECASE | re.DOTALL)
+"""A no, optionally followed by what to do instead."""
 AGAIN = (
     "The previous question was withdrawn, so your line was ignored in case it was meant for that one. Answer "
     "the question above:"
@@ -50,9 +51,10 @@ def drop_typed() -> None:
 
 
 class Keyboard:
-    """The lines that are typed at the terminal. What was typed before one is asked for is not that one.
+    """The lines typed at the terminal.
 
-    `unasked` is told what is typed while none is waited for; without it that is left to the shell.
+    A line typed before it is asked for is not an answer. `unasked` gets lines that are typed while no
+    question waits; without it they are left to the shell.
     """
 
     def __init__(self, unasked: Callable[[str], None] | None = None) -> None:
@@ -82,7 +84,7 @@ class Keyboard:
     def _ready(self) -> None:
         try:
             typed = os.read(sys.stdin.fileno(), 4096).decode("utf-8", "replace")
-        except OSError:  # so Linux says that the window was closed
+        except OSError:  # on Linux this means that the window was closed
             typed = ""
         waits = self._waits if self._waits is not None and not self._waits.done() else None
         if not typed:
@@ -101,7 +103,7 @@ class Keyboard:
 
 
 def asker_for(output: str, renderer: RunRenderer) -> Asker | None:
-    """Who answers questions here: the person at the terminal, or nobody."""
+    """The person who answers questions here: at the terminal, or none."""
     if output != "text" or not somebody_is_there():
         return None
     return TerminalDesk(TerminalPrompt(renderer), seconds=PATIENCE)
@@ -137,7 +139,7 @@ class LinePrompt:
     async def _decided(self, question: Question) -> Answer:
         self._say(shown(question))
         while True:
-            answer = understood(await self.line(choices(question)), question)
+            answer = understood(await self.line(choices_line(question)), question)
             doubtful = self._doubt.about_this()
             if answer is None:
                 self._say("  That is not one of the answers. Type one of the letters, then Enter.")
@@ -176,7 +178,7 @@ class TerminalPrompt(LinePrompt):
 
 
 class TerminalDesk(QuestionDesk):
-    """Asks the person at a plain terminal, who is told what became of a question that went away."""
+    """Asks the person at a plain terminal, and reports how a withdrawn question was resolved."""
 
     def __init__(
         self, person: TerminalPrompt, *, seconds: float | None = None, audience: Audience = EVERYBODY
@@ -228,7 +230,7 @@ def chosen(line: str, inquiry: Inquiry) -> str:
 
 
 def shown(question: Question) -> str:
-    """Who wants to do exactly what, and why a person is asked."""
+    """Which agent wants to do what, and why it needs approval."""
     lines = [f"{asker_path(question)} needs approval to use {exact_line(question.call.name)}:"]
     lines += [f"    {line}" for line in call_text(question).splitlines()]
     lines += [f"  {line}" for line in location_lines(question)]
@@ -239,24 +241,19 @@ def shown(question: Question) -> str:
     return "\n".join(lines)
 
 
-def choices(question: Question) -> str:
+def choices_line(question: Question) -> str:
     """The keys that answer."""
-    keys = [f"{key} {said}" for key, (_, said) in REACHES.items() if question.rules or key == "y"]
-    if question.call.name in RUNS_COMMANDS:
-        keys.insert(1, f"{WITH_NETWORK} yes, with the network")
+    keys = [f"{each.key} {each.says}" for each in choices(question)]
+    keys.append("n TEXT decline, do TEXT instead")
     rules = ", ".join(exact_line(rule) for rule in question.rules)
-    return f"  {' · '.join(keys)} · n no, then Enter{f' (a, t, s and ! allow {rules})' if rules else ''}"
+    lasting = f" (a, t, s and ! allow {rules})" if rules else ""
+    return f"  {' · '.join(keys)}; then Enter{lasting}"
 
 
 def understood(line: str, question: Question) -> Answer | None:
-    """What a typed line says; None when it says nothing."""
+    """The answer in a typed line; None when it is empty."""
     typed = line.strip().casefold()
-    if typed in ("n", "no"):
-        return Answer(False)
-    if typed == "yes":
-        typed = "y"
-    if typed == WITH_NETWORK and question.call.name in RUNS_COMMANDS:
-        return Answer(True, network=True)
-    if typed in REACHES and (question.rules or typed == "y"):
-        return Answer(True, REACHES[typed][0])
-    return None
+    if declined := _DECLINED.fullmatch(line.strip()):
+        return Answer(False, why=(declined["why"] or "").strip())
+    answers = {each.key: each.answer for each in choices(question)}
+    return answers.get("y" if typed == "yes" else typed)

@@ -7,8 +7,7 @@ from gencode.app import forgetful
 from gencode.core.text import visible_line
 from gencode.interfaces.cli.open_session import opened, servers_tried, servers_untrusted
 from gencode.interfaces.cli.parser import Commands, add
-from gencode.interfaces.event_loop_runner import run_to_end
-from gencode.interfaces.render.plain_text import answer, answer_json, note, table
+from gencode.interfaces.render.plain_text import note, print_record, table
 
 
 def add_command(commands: Commands, does: str) -> None:
@@ -16,12 +15,8 @@ def add_command(commands: Commands, does: str) -> None:
     add(commands, "tools", show, does, ("gen tools", "gen tools --json"))
 
 
-def show(args: argparse.Namespace) -> int:
+async def show(args: argparse.Namespace) -> int:
     """List the tools."""
-    return run_to_end(_show(args))
-
-
-async def _show(args: argparse.Namespace) -> int:
     async with opened(args, store=forgetful()) as gen:
         tools = list(gen.toolbox.values())
         for warning in gen.plugin_warnings:
@@ -37,14 +32,13 @@ async def _show(args: argparse.Namespace) -> int:
         ):
             if line:
                 note(visible_line(line, 1_000))
-    if "json" in args:
-        answer_json({"tools": [_line(tool) for tool in tools], "servers": servers})
-        return 0
     rows = [
         (tool.name, tool.effect, _source(tool), " ".join(tool.aliases), tool.description.partition("\n")[0])
         for tool in tools
     ]
-    answer(table(("NAME", "EFFECT", "SOURCE", "ALIASES", "DESCRIPTION"), rows))
+    text = table(("NAME", "EFFECT", "SOURCE", "ALIASES", "DESCRIPTION"), rows)
+    record = {"tools": [_line(tool) for tool in tools], "servers": servers}
+    print_record(record, text, as_json="json" in args)
     return 0
 
 

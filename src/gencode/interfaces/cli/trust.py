@@ -10,18 +10,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
-from msgspec.structs import replace
 
+from gencode.app import STATE_CLAUSES, ServerState, forgetful, started_if_trusted
 from gencode.app import Change as ToolChange
-from gencode.app import ServerState, forgetful, started_if_trusted
 from gencode.core.errors import UserMistake
+from gencode.core.structs import replace
 from gencode.core.text import exact, exact_line
 from gencode.interfaces.chat.folder_review import FolderReview, folder_review, headline, indented, review_text
 from gencode.interfaces.cli.open_session import opened, servers_tried
 from gencode.interfaces.cli.parser import Commands, add
 from gencode.interfaces.cli.terminal_questions import somebody_is_there
 from gencode.interfaces.event_loop_runner import run_to_end
-from gencode.interfaces.render.number_format import counted
+from gencode.interfaces.render.number_format import counted, local_time, local_zone
 from gencode.interfaces.render.plain_text import answer, answer_json, note, print_record, table
 from gencode.permissions.started_files import StartedFiles, digests
 from gencode.permissions.trust import FolderTrust, revoke, standing, trust, trusted_folders
@@ -96,7 +96,7 @@ def run(args: argparse.Namespace) -> int:
     folder = _folder(args)
     if "revoke" in args:
         return _revoke(folder, as_json=as_json)
-    project = standing(folder, gen_home())
+    project = standing(folder, gen_home()).whole
     started = started_if_trusted(project) if project.state != "nothing" else StartedFiles()
     digested = digests(started.files, project.folder)
     review = folder_review(project, started)
@@ -117,7 +117,7 @@ def _folder(args: argparse.Namespace) -> Path:
 def _decide(
     project: FolderTrust, review: FolderReview, started: Mapping[str, str], *, sure: bool, as_json: bool
 ) -> int:
-    """Trust what was shown, if a person says so."""
+    """Trust the shown contents, if the person agrees."""
     if not as_json:
         answer(review_text(review))
     if review.problems:
@@ -128,13 +128,14 @@ def _decide(
         return 1
     trust(project, gen_home(), started)
     count = len({*project.brought.files, *started})
-    told = f"Trusted, with {counted(count, 'file')} as they are now. If one changes, run gen trust again."
+    files = "1 file as it is now" if count == 1 else f"{count:,} files as they are now"
+    told = f"Trusted, with {files}. If one changes, run gen trust again."
     print_record(replace(review, state="trusted", changes=[]), told, as_json=as_json)
     return 0
 
 
 def _is_asked(*, sure: bool) -> bool:
-    """Whether somebody has to be asked: nobody who is `sure` has, and no agent decides."""
+    """Whether the person has to confirm: not with `sure`, and an agent never can."""
     if PROCESS_MARK in os.environ:
         raise UserMistake("Only you can trust a folder or an MCP server, and this was run by an agent.")
     if not sure and not somebody_is_there():
@@ -186,7 +187,7 @@ async def _approve_server(args: argparse.Namespace) -> int:
 
 
 async def _decide_server(server: "ServerCandidate", name: str, args: argparse.Namespace) -> int:
-    """Approve one server if a person says so; how it is started first: its tools are not known before."""
+    """Approve one server if the person agrees; first how it is started: its tools are not known before."""
     sure, quiet = "yes" in args, "json" in args
     if not quiet:
         answer(exact(server.how))
@@ -198,7 +199,7 @@ async def _decide_server(server: "ServerCandidate", name: str, args: argparse.Na
             return 1
         await server.start()
     if server.state != "ready":
-        why = f"{name} is {server.state}: {server.why or 'it is disabled'}."
+        why = f"{name} {STATE_CLAUSES[server.state]}: {server.why or 'it is disabled'}."
         note(exact_line(f"{why} How it is started is approved; its tools are not known yet."))
         return 1
     open_ones = [(tool, change, says) for tool, change, says in server.tools() if change != "approved"]
@@ -241,10 +242,19 @@ def _list(*, as_json: bool) -> int:
         names = ("folder", "state", "at")
         answer_json({"folders": [dict(zip(names, each, strict=True)) for each in found]})
     elif found:
-        answer(table(("FOLDER", "STATE", "SINCE"), [(exact_line(each[0]), *each[1:]) for each in found]))
+        rows = [(exact_line(folder), state, _since(at)) for folder, state, at in found]
+        answer(table(("FOLDER", "STATE", f"SINCE ({local_zone()})"), rows))
     else:
         answer("No folder is trusted.")
     return 0
+
+
+def _since(at: str) -> str:
+    """The time in local time; unchanged if the file of trusted folders was edited by hand."""
+    try:
+        return local_time(at)
+    except ValueError:
+        return exact_line(at)
 
 
 def _now(folder: Path, home: Path) -> str:

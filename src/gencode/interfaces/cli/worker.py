@@ -165,7 +165,7 @@ def _tell(args: argparse.Namespace, worker: "Worker", database: str, health: str
 
 
 def say_ended() -> None:
-    """Say why the process ends, if that can be said at once: what runs here must not run on meanwhile."""
+    """Print why the process ends, if that is possible at once: its tasks must not run on meanwhile."""
     with suppress(OSError, ValueError):
         stderr = sys.stderr.fileno()
         if select.select([], [stderr], [], 0)[1]:
@@ -216,7 +216,7 @@ async def _until_told(worker: "Worker", planned: "WorkerSchedule", drain_seconds
 
 
 Look = Callable[[], tuple[bool, dict[str, Any]]]
-"""Whether all is well, and what is to be told."""
+"""Whether all is well, and the text to print."""
 
 
 class HealthEndpoint:

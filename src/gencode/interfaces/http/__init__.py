@@ -1,1 +1,1 @@
-"""The server: an HTTP API, live events and the web page over one open GenCode (surfaces)."""
+"""The server: an HTTP API, live events and the web page over one open GenCode."""

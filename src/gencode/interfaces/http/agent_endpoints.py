@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from msgspec import Meta, Struct
-from msgspec.structs import replace
 
 from gencode.app import AgentEntry, Registry
 from gencode.core.errors import UnknownName, UserMistake
 from gencode.core.spec import same_name
+from gencode.core.structs import replace
 from gencode.interfaces.chat.agent_info import (
     AgentDetails,
     AgentLine,

@@ -21,7 +21,6 @@ from gencode.channels.outbox import LONGEST, Outbox, OutgoingMessage
 from gencode.core.errors import GenCodeError, ToolError, UnknownName, UserMistake
 from gencode.core.events import CommandEnded, Event, MessageAdded, TaskEnded
 from gencode.core.messages import AssistantMessage
-from gencode.core.spec import AgentSpec
 from gencode.core.status import Status, StopCause
 from gencode.core.task import Task
 from gencode.interfaces.chat.chat_addresses import SESSION, ChatAddress, ChatAddresses
@@ -30,7 +29,7 @@ from gencode.interfaces.http.restart import leader_lock
 from gencode.journal.store import TaskQuery
 from gencode.permissions.urls import UrlRefused, judge_url
 from gencode.tasks.control import STOP_SECONDS
-from gencode.tasks.handle import StruckTask
+from gencode.tasks.handle import ActionResult
 
 WEB = "web"
 
@@ -118,22 +117,22 @@ class ChatInbox:
                 return False
             return await self._gen.start_follow_up(session, _led_by(now)) is not None
 
-    async def interrupt(self, session: str, message: str, why: StopCause) -> StruckTask:
+    async def interrupt(self, session: str, message: str, why: StopCause) -> ActionResult:
         """Interrupt the turn of a conversation; a message, now or just before, begins another one."""
         async with self._locks[session]:
             if message.strip():
                 self._check_folder(await self._gen.history.current(session))
-            struck = await self._gen.interrupt(session, why=why)
+            result = await self._gen.interrupt(session, why=why)
             now = await self._gen.history.ended(session, STOP_SECONDS)
             if message.strip():  # only now, so that it is not the turn that was cut which hears it
                 now = await self._gen.post(session, message)
-            said = any(letter.sender == "user" for letter in await self._gen.history.unread(session))
+            said = any(posted.sender == "user" for posted in await self._gen.history.unread(session))
             if said and now.status.ended and self._is_here(now):
                 await self._gen.start_follow_up(session, _led_by(now))
             now = await self._gen.history.current(session)
         outcome = await self._gen.history.outcome(now)
-        hit = tuple(outcome if each.agent_id == session else each for each in struck.hit)
-        return StruckTask(**asdict(outcome), hit=hit)
+        affected = tuple(outcome if each.agent_id == session else each for each in result.affected)
+        return ActionResult(**asdict(outcome), affected=affected)
 
     async def run(self, lock: Path) -> None:
         """Continue the conversations of this folder until cancelled; wait while another server does so."""
@@ -145,7 +144,7 @@ class ChatInbox:
             self._hub.note_missed()
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._hear_ends())
-                group.create_task(self._hear_letters())
+                group.create_task(self._receive_messages())
 
     async def _hear_ends(self) -> None:
         """Continue conversations when they, or their background tasks, have news."""
@@ -162,7 +161,7 @@ class ChatInbox:
                 log.warning("replies to chats could not be sent: %s", trouble)
             event = await self._hub.notable.get()
 
-    async def _hear_letters(self) -> None:
+    async def _receive_messages(self) -> None:
         """Begin a turn where a message came to an idle conversation; retry later where that failed."""
         changes = self._gen.history.changes
         while True:
@@ -235,10 +234,6 @@ class ChatInbox:
 
     def _is_here(self, task: Task) -> bool:
         return task.cwd in ("", str(self._gen.workspace.cwd))
-
-    def _spec(self, task: Task) -> AgentSpec:
-        agents = self._gen.agents
-        return agents.find(task.agent) if _led_by(task) else agents.main()
 
     async def session_of(self, to: Address) -> Task:
         """The conversation of an address."""

@@ -135,9 +135,9 @@ class EventStream(Response):
             raise HttpRefusal(503, "This server has not read that far yet. Try again.")
 
     async def _framed(self, found: list[LogEntry]) -> bytes:
-        parents = self._hub.parents
+        lineages = self._hub.lineages
         return b"".join(
-            [frame(each, await parents.of(each), brief=self._brief) for _, each in found if each is not None]
+            [frame(each, await lineages.of(each), brief=self._brief) for _, each in found if each is not None]
         )
 
     async def _framed_states(self, tasks: Iterable[str]) -> bytes:

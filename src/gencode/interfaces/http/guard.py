@@ -15,6 +15,7 @@ import os
 import secrets
 import stat
 import time
+from base64 import b64encode
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from hashlib import sha256
@@ -128,12 +129,12 @@ class TokenGuesses:
 LARGEST_BODY = 1_000_000
 SAFE = frozenset({"GET", "HEAD"})
 POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; "
-    "connect-src 'self'; manifest-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
+    "default-src 'none'; script-src 'self'; style-src {style}; img-src 'self' data:; font-src 'self'; "
+    "connect-src 'self'; manifest-src 'self'; base-uri 'none'; form-action {form}; frame-ancestors 'none'; "
     "require-trusted-types-for 'script'; trusted-types 'none'"
 )
 HEADERS = {
-    "Content-Security-Policy": POLICY,
+    "Content-Security-Policy": POLICY.format(style="'self'", form="'none'"),
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
     "Referrer-Policy": "no-referrer",
@@ -145,18 +146,38 @@ HEADERS = {
 
 
 FOREIGN = "This server does not answer to that host name. Add it with: gen serve --allow-host NAME"
+STYLE = """
+:root { color-scheme: light dark; font: 16px/1.5 system-ui, sans-serif; }
+body { max-width: 30rem; margin: 14vh auto 0; padding: 0 1.2rem; }
+h1 { font-size: 1.4rem; }
+form { display: grid; gap: .6rem; margin: 1.4rem 0; }
+input, button { font: inherit; padding: .5rem .7rem; border-radius: 8px; border: 1px solid #8886; }
+button { background: #2f5bd0; color: #fff; border: 0; font-weight: 600; cursor: pointer; }
+"""
 PAGE = """<!doctype html>
 <html lang="en">
+<head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width">
 <title>GenCode</title>
+<style>{style}</style>
+</head>
+<body>
+<main>
 <h1>GenCode</h1>
 <p>{why}</p>
-<p>Open the whole address that <code>gen serve</code> printed as its first line, including
-<code>?token=…</code>. The token changes when the server restarts, unless it was started with
-<code>--token-file</code>.</p>
+<form action="/" method="get">
+<label for="token">Token, or the whole address that <code>gen serve</code> printed</label>
+<input id="token" name="token" type="password" autocomplete="off" required autofocus>
+<button>Open</button>
+</form>
+<p>The token changes when the server restarts, unless it was started with <code>--token-file</code>.</p>
+</main>
+</body>
 </html>
 """
+_STYLE_HASH = b64encode(sha256(STYLE.encode()).digest()).decode()
+FORM_POLICY = POLICY.format(style=f"'sha256-{_STYLE_HASH}'", form="'self'")
 
 
 class HttpRefusal(GenCodeError):
@@ -173,8 +194,8 @@ class HttpRefusal(GenCodeError):
 
     def page(self) -> Response:
         """The response as a page, for a browser."""
-        told = {"Connection": "close", **self.headers}
-        return HTMLResponse(PAGE.format(why=escape(str(self))), self.status, told)
+        told = {"Connection": "close", "Content-Security-Policy": FORM_POLICY, **self.headers}
+        return HTMLResponse(PAGE.format(why=escape(str(self)), style=STYLE), self.status, told)
 
 
 class Guard:
@@ -239,7 +260,8 @@ class Guard:
         """A first visit: the token moves from the URL into a cookie that no script can read."""
         if not visit:
             raise HttpRefusal(400, "Send the token as Authorization: Bearer, not in the URL.")
-        token = parse_qs(query.decode("ascii", "replace"), max_num_fields=8).get("token", [""])[0]
+        token = parse_qs(query.decode("ascii", "replace"), max_num_fields=8).get("token", [""])[0].strip()
+        token = token.rpartition("token=")[2]  # of whoever gave the whole address
         if not self._keys.rights(token):
             raise self._wrong(scope)
         kept = f"{self._cookie}={token}; Path=/; HttpOnly; SameSite=Strict"

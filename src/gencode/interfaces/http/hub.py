@@ -21,7 +21,7 @@ from gencode.core.errors import CorruptFact, GenCodeError, StoreTrouble
 from gencode.core.events import CommandEnded, Event, MessageAdded, TaskCreated, TaskEnded
 from gencode.core.ids import stamp
 from gencode.core.messages import AssistantMessage
-from gencode.core.subsession_events import wire
+from gencode.core.subsession_events import ALONE, Lineage, lineage_of, wire
 from gencode.interfaces.http.listener import Framed, PeerConnection, framed
 from gencode.interfaces.http.task_states import TaskState, TaskStates
 from gencode.journal.global_log import LogPosition
@@ -57,9 +57,9 @@ def read_cursor(text: str) -> Cursor | None:
     return Cursor(task, int(seq))
 
 
-def frame(event: Event, parent: str | None, *, brief: bool) -> bytes:
+def frame(event: Event, of: Lineage, *, brief: bool) -> bytes:
     """An event as a frame; a durable one has an id, with which a client can reconnect."""
-    told = wire(event, parent)
+    told = wire(event, of)
     if brief:
         told = cast("dict[str, Any]", shortened(told))
     kind = str(told["type"]).encode()
@@ -87,34 +87,30 @@ def shortened(value: object) -> object:
             return value
 
 
-MOST_PARENTS = 20_000
+MOST_LINEAGES = 20_000
 
 
-class TaskParents:
-    """Knows the parents of tasks, each looked up once."""
+class Lineages:
+    """Knows where tasks belong, each looked up once."""
 
     def __init__(self, gen: GenCode) -> None:
         self._gen = gen
-        self._known: dict[str, str | None] = {}
+        self._known: dict[str, Lineage] = {}
 
-    async def of(self, event: Event) -> str | None:
-        """The parent of the task of an event."""
+    async def of(self, event: Event) -> Lineage:
+        """Where the task of an event belongs."""
         task = event.task
         if task in self._known:
             return self._known[task]
-        if len(self._known) > MOST_PARENTS:
+        if len(self._known) > MOST_LINEAGES:
             self._known.clear()
-        if isinstance(event.fact, TaskCreated):
-            self._known[task] = event.fact.parent
-            return event.fact.parent
-        try:
-            found = await self._gen.history.task(task)
-        except CorruptFact:
-            return None
+        found = event.fact if isinstance(event.fact, TaskCreated) else None
+        with suppress(CorruptFact):
+            found = found or await self._gen.history.task(task)
         if found is None:
-            return None
-        self._known[task] = found.parent
-        return found.parent
+            return ALONE
+        self._known[task] = lineage_of(found)
+        return self._known[task]
 
 
 log = logging.getLogger(__name__)
@@ -140,15 +136,15 @@ ALIVE_FRAMED = framed(ALIVE)
 
 
 class StreamItem:
-    """Something to send, encoded at most once in each length: an event with its parent, or a whole frame."""
+    """Something to send, encoded at most once in each length: an event, or a whole frame."""
 
-    __slots__ = ("_event", "_frames", "_parent", "everybody", "is_state", "task")
+    __slots__ = ("_event", "_frames", "_of", "everybody", "is_state", "task")
 
     def __init__(
         self,
         task: str,
         event: Event | None,
-        parent: str | None = None,
+        of: Lineage = ALONE,
         *,
         made: bytes = b"",
         everybody: bool = False,
@@ -160,13 +156,13 @@ class StreamItem:
         self.everybody = everybody
         """Whether it is also for the streams of single tasks."""
         self._event = event
-        self._parent = parent
+        self._of = of
         self._frames = {True: made, False: made} if event is None else {}
 
     def frame(self, brief: bool) -> bytes:
         """The encoded event."""
         if brief not in self._frames and self._event is not None:
-            self._frames[brief] = frame(self._event, self._parent, brief=brief)
+            self._frames[brief] = frame(self._event, self._of, brief=brief)
         return self._frames[brief]
 
 
@@ -233,7 +229,7 @@ class Hub:
         self._greeted = time.monotonic()
         self._global_log = gen.history.log
         self._changes = gen.history.changes
-        self.parents = TaskParents(gen)
+        self.lineages = Lineages(gen)
         self.states = TaskStates(gen)
         self._clients: set[StreamClient] = set()
         self._pending: list[StreamItem] = []
@@ -405,7 +401,7 @@ class Hub:
         return len(found) > 1
 
     async def _take(self, event: Event) -> None:
-        self._pending.append(StreamItem(event.task, event, await self.parents.of(event)))
+        self._pending.append(StreamItem(event.task, event, await self.lineages.of(event)))
         self.states.hear(event)
 
     async def _tell_states(self) -> None:

@@ -10,7 +10,8 @@ import ipaddress
 import socket
 from collections.abc import Generator
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from math import inf
+from typing import Any, NamedTuple, cast
 
 import h11
 import uvicorn
@@ -78,6 +79,7 @@ class TimeoutProtocol(H11Protocol):
         super().connection_made(transport)
         self.app_state = {**self.app_state, WIRE: PeerConnection(transport, self.flow)}
         self._expect()
+        self._make_room()
 
     def data_received(self, data: bytes) -> None:
         """Take in some bytes; only a whole head ends the waiting for it."""
@@ -102,6 +104,21 @@ class TimeoutProtocol(H11Protocol):
         """It has taken what waited."""
         super().resume_writing()
         self._unstuck()
+
+    def _make_room(self) -> None:
+        """Close the client that has waited longest without a request, where there are many."""
+        if len(self.connections) <= MOST_IDLE:
+            return
+        oldest, until = None, inf
+        for each in cast("set[object]", self.connections):
+            if isinstance(each, TimeoutProtocol) and each.waits_until() < until:
+                oldest, until = each, each.waits_until()
+        if oldest is not None:
+            oldest.transport.close()
+
+    def waits_until(self) -> float:
+        """Until when a request is waited for; endless where none is."""
+        return inf if self._late is None else self._late.when()
 
     def _expect(self) -> None:
         if self._late is None and self.conn.their_state is h11.IDLE:
@@ -132,6 +149,8 @@ class TimeoutProtocol(H11Protocol):
 LOOPBACK = "127.0.0.1"
 LARGEST_HEAD = 32_768
 MOST_CONNECTIONS = 1000
+MOST_IDLE = 800
+"""With more connections than that, those without a request give way to new ones."""
 KEEP_ALIVE_SECONDS = 15
 SEND_ROOM = 262_144
 """The send buffer of the kernel for each client, in bytes."""

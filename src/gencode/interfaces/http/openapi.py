@@ -68,8 +68,9 @@ def event_types() -> list[str]:
     told = {fact.__name__ for fact in facts} - {"TaskCreated", "TaskStarted", "TaskEnded"}
     told -= {each.__name__ for each in (events.TextArrived, events.ThinkingArrived, events.ProgressMade)}
     told -= {each.__name__ for each in (events.CallStarted, events.CallFinished, events.ReplyRestarted)}
+    told.discard(events.OutputArrived.__name__)
     own = {"StreamOpened", "StreamReset", "TaskState", "QuestionsChanged", "ChatMessage"}
-    return sorted({f"SubSession{name}" for name in _SPELLED} | told | own)
+    return sorted({f"{kind}{name}" for kind in ("Session", "SubSession") for name in _SPELLED} | told | own)
 
 
 def document(endpoints: Sequence[Endpoint]) -> dict[str, Any]:

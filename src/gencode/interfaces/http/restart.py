@@ -1,4 +1,4 @@
-"""What a server stopped when it was shut down is resumed once one runs again: by one server of a machine."""
+"""Resumes what a server stopped when it shut down, once one server of the machine runs again."""
 
 import fcntl
 import logging
@@ -9,14 +9,13 @@ from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from pathlib import Path
 
-from msgspec.structs import replace
-
 from gencode.app import GenCode
 from gencode.core.errors import GenCodeError, UserMistake
 from gencode.core.ids import stamp
 from gencode.core.messages import NoticeKind, SystemNotice, UserMessage
 from gencode.core.spec import TaskRequest
 from gencode.core.status import EndReason, Status, StopCause
+from gencode.core.structs import replace
 from gencode.core.task import Task, transcript_of
 from gencode.journal.store import TaskQuery
 from gencode.settings import gen_home

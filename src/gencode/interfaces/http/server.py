@@ -66,12 +66,17 @@ class HttpServer:
         *,
         flags: Mapping[str, Any] | None = None,
         json: bool = False,
+        opens: bool = False,
     ) -> None:
-        """`flags` are settings of the command line; `json` prints the addresses as one line of JSON."""
+        """`flags` are settings of the command line; `json` prints the addresses as one line of JSON.
+
+        `opens` shows the page in the browser of whoever started it.
+        """
         self._gen = gen
         self._listen = listen
         self._flags = {**(flags or {})}
         self._json = json
+        self._opens = opens
         self._hub = Hub(gen)
         questions_changed.subscribe(self._tell_questions)
         chats = ChatAddresses(gen_home() / "chats.jsonl", gen.workspace.cwd)
@@ -107,6 +112,8 @@ class HttpServer:
                 self._print_addresses()
                 await self._resume()
                 self.ready.set()
+                if self._opens:
+                    await self._open()
                 await asyncio.wait([*beside, serving, ended], return_when=asyncio.FIRST_COMPLETED)
                 await self._stop()
             finally:
@@ -141,6 +148,14 @@ class HttpServer:
         for name, why in unreachable(self._gen.settings.channels).items():
             note(NO_WAY.format(name=name, why=why))
         self._listen.warn()
+
+    async def _open(self) -> None:
+        """Open the page in a browser; where there is none, the address was printed."""
+        import webbrowser
+
+        url = f"{self._listen.url(self.port)}/?token={self._listen.keys.owner}"
+        if not await asyncio.to_thread(webbrowser.open, url):
+            note("No browser was found. Open the address above.")
 
     async def _resume(self) -> None:
         resumed = await resume_all(self._gen, lock_path("resume", self._gen.workspace.cwd))

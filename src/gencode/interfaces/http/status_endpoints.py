@@ -15,6 +15,7 @@ from gencode.core.budget import Budget
 from gencode.core.errors import UserMistake
 from gencode.core.ids import stamp
 from gencode.core.messages import Usage
+from gencode.core.rules import Mode
 from gencode.core.status import Status
 from gencode.interfaces.chat.model_info import ModelLine, main_model
 from gencode.interfaces.http.endpoints import ApiRequest, Name, Nothing, ServerContext, endpoint
@@ -30,11 +31,26 @@ class Health(Struct, frozen=True, rename="camel"):
     workspace: str
     trusted: str
     model: str
+    mode: Mode
     rights: list[Right]
     running: int
     streams: int
     questions: int
     cursor: str
+
+
+class SessionChoice(Struct, frozen=True, forbid_unknown_fields=True):
+    """The model of all conversations from the next turn on, and the permission mode of all agents."""
+
+    model: Name | None = None
+    mode: Mode | None = None
+
+
+class ChosenSession(Struct, frozen=True):
+    """What counts until the server ends."""
+
+    model: str
+    mode: Mode
 
 
 class ModelsPage(Struct, frozen=True):
@@ -110,12 +126,33 @@ async def get_health(context: ServerContext, request: ApiRequest[Nothing, Nothin
         workspace=str(gen.workspace.cwd),
         trusted=gen.project.state,
         model=gen.model.name,
+        mode=gen.policy.mode,
         rights=[right for right in RIGHTS if right in request.rights],
         running=len(gen.running),
         streams=len(context.hub),
         questions=len(context.desk.waiting()),
         cursor=str(context.hub.cursor),
     )
+
+
+@endpoint(
+    "PUT /api/session",
+    "act",
+    "Choose the model of conversations or the permission mode, until the server ends",
+    body=SessionChoice,
+    answer=ChosenSession,
+)
+async def choose_session(
+    context: ServerContext, request: ApiRequest[Nothing, SessionChoice]
+) -> ChosenSession:
+    gen, chosen = context.gen, request.body
+    if chosen.mode is not None:
+        request.needs("answer")
+    if chosen.model is not None:
+        gen.models.use(chosen.model)
+    if chosen.mode is not None:
+        gen.switch_mode(chosen.mode)
+    return ChosenSession(gen.model.name, gen.policy.mode)
 
 
 @endpoint("GET /api/models", "view", "List models, and how names resolve", answer=ModelsPage)
@@ -201,4 +238,4 @@ def _model(gen: GenCode, name: str) -> ModelLine:
     return ModelLine(name, model, "", gen.models.price(model))
 
 
-ENDPOINTS = (get_health, list_models, list_tools, get_usage, set_budget)
+ENDPOINTS = (get_health, choose_session, list_models, list_tools, get_usage, set_budget)

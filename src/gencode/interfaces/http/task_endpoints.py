@@ -6,14 +6,20 @@ from datetime import UTC, datetime
 from functools import wraps
 from typing import Any
 
-from msgspec.structs import replace
-
 from gencode.core.errors import UserMistake
 from gencode.core.ids import stamp
 from gencode.core.outcome import PAGE, Outcome
-from gencode.core.subsession_events import wire
+from gencode.core.structs import replace
+from gencode.core.subsession_events import lineage_of, wire
 from gencode.core.task import Task, replay
-from gencode.interfaces.chat.task_controls import INTERRUPTED, STOPPED
+from gencode.interfaces.chat.task_controls import (
+    INTERRUPTED,
+    STOPPED,
+    InterruptedTask,
+    SteeredTask,
+    StoppedTask,
+    widened,
+)
 from gencode.interfaces.http.endpoints import ApiRequest, B, Endpoint, Nothing, Q, ServerContext, endpoint
 from gencode.interfaces.http.event_stream import EventStream
 from gencode.interfaces.http.guard import HttpRefusal, Right
@@ -29,18 +35,18 @@ from gencode.interfaces.http.task_schemas import (
     EventPage,
     EventQuery,
     ForkRequest,
-    InterruptedTask,
     InterruptRequest,
     MessageRequest,
     OutputQuery,
+    PromptPage,
     ReplayedTask,
     ReplayQuery,
     ResumeRequest,
+    RewindRequest,
+    RewindTarget,
     StartRequest,
     StateFilter,
     StatePage,
-    SteeredTask,
-    StoppedTask,
     StopRequest,
     StreamQuery,
     TaskAt,
@@ -52,12 +58,12 @@ from gencode.interfaces.http.task_schemas import (
     TimesFilter,
     TimesPage,
     TranscriptQuery,
-    widened,
 )
 from gencode.interfaces.http.task_states import as_others_see
 from gencode.journal.global_log import LogEntry
 from gencode.journal.store import TaskQuery
 from gencode.tasks.fork import Fork
+from gencode.tasks.rewind import RewindPreview, Rewound
 
 MOST_IN_TREE = 1000
 
@@ -267,11 +273,11 @@ async def replay_task(
     wanted = request.query
     family, _ = await below(context, task)
     played = await context.gen.history.replayed(family)
-    parents = {each.id: each.parent for each in family}
+    lineages = {each.id: lineage_of(each) for each in family}
     part = played.events[wanted.start : wanted.start + wanted.limit]
     return ReplayedTask(
         task=await context.gen.history.outcome(task),
-        events=[wire(event, parents[event.task]) for event in part],
+        events=[wire(event, lineages[event.task]) for event in part],
         total=len(played.events),
         same=played.same,
         compared=None if wanted.against is None else await _compared(context, task, wanted.against),
@@ -295,7 +301,7 @@ async def get_hits(
     context: ServerContext, task: Task, request: ApiRequest[ActionQuery, Nothing]
 ) -> AffectedTasks:
     verb = request.query.verb
-    return AffectedTasks(await context.gen.hits(task.id, "stop" if verb == "abort" else verb))
+    return AffectedTasks(await context.gen.affected(task.id, "stop" if verb == "abort" else verb))
 
 
 @about_task(
@@ -346,7 +352,7 @@ async def list_events(context: ServerContext, request: ApiRequest[AllEventsQuery
 
 async def _told(context: ServerContext, facts: Sequence[LogEntry]) -> list[dict[str, Any]]:
     """Events in the shape of the stream, without those that cannot be read."""
-    return [wire(event, await context.hub.parents.of(event)) for _, event in facts if event is not None]
+    return [wire(event, await context.hub.lineages.of(event)) for _, event in facts if event is not None]
 
 
 def _stream(
@@ -388,8 +394,8 @@ async def stop_task(
     context: ServerContext, task: Task, request: ApiRequest[Nothing, StopRequest]
 ) -> StoppedTask:
     how = request.body.how
-    struck = await context.gen.stop(task.id, keep=how == "keep", tree=how == "tree", why=STOPPED)
-    return widened(StoppedTask, struck, stopped=tuple(each.agent_id for each in struck.hit))
+    result = await context.gen.stop(task.id, keep=how == "keep", tree=how == "tree", why=STOPPED)
+    return widened(StoppedTask, result, stopped=tuple(each.agent_id for each in result.affected))
 
 
 @about_task(
@@ -403,8 +409,8 @@ async def interrupt_task(
     context: ServerContext, task: Task, request: ApiRequest[Nothing, InterruptRequest]
 ) -> InterruptedTask:
     by = context.inbox if task.conversation else context.gen
-    struck = await by.interrupt(task.id, request.body.message, why=INTERRUPTED)
-    return widened(InterruptedTask, struck, interrupted=tuple(each.agent_id for each in struck.hit))
+    result = await by.interrupt(task.id, request.body.message, why=INTERRUPTED)
+    return widened(InterruptedTask, result, interrupted=tuple(each.agent_id for each in result.affected))
 
 
 @about_task(
@@ -448,6 +454,41 @@ async def resume_task(
 )
 async def fork_task(context: ServerContext, task: Task, request: ApiRequest[Nothing, ForkRequest]) -> Outcome:
     return await context.gen.fork_in_background(task.id, Fork(request.body.at), request.body.request())
+
+
+@about_task("GET prompts", "view", "List where a conversation can be rewound to", answer=PromptPage)
+async def list_prompts(
+    context: ServerContext, task: Task, request: ApiRequest[Nothing, Nothing]
+) -> PromptPage:
+    return PromptPage(await context.gen.rewind_points(task.id))
+
+
+@about_task("GET rewind", "view", "Get what a rewind would change", query=RewindTarget, answer=RewindPreview)
+async def preview_rewind(
+    context: ServerContext, task: Task, request: ApiRequest[RewindTarget, Nothing]
+) -> RewindPreview:
+    return await context.gen.preview_rewind(task.id, request.query.to)
+
+
+@about_task(
+    "POST rewind",
+    "act",
+    "Take an idle conversation, the files that its agents changed, or both back to before a prompt",
+    body=RewindRequest,
+    answer=Rewound,
+)
+async def rewind_task(
+    context: ServerContext, task: Task, request: ApiRequest[Nothing, RewindRequest]
+) -> Rewound:
+    request.needs("answer")
+    asked = request.body
+    return await context.gen.rewind(
+        task.id,
+        asked.to,
+        conversation=asked.conversation,
+        files=asked.files,
+        overwrite=asked.overwrite,
+    )
 
 
 @about_task(
@@ -498,6 +539,9 @@ ENDPOINTS = (
     send_to_task,
     resume_task,
     fork_task,
+    list_prompts,
+    preview_rewind,
+    rewind_task,
     send_to_background,
     set_task_budget,
 )

@@ -1,6 +1,6 @@
 """The types of requests and answers about tasks; they are also the schemas of the OpenAPI document."""
 
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct, structs
 
@@ -13,13 +13,14 @@ from gencode.core.status import Status
 from gencode.interfaces.http.endpoints import Name, Text
 from gencode.interfaces.http.task_states import TaskState, TaskTimes
 from gencode.tasks.history import Comparison
+from gencode.tasks.rewind import RewindPoint
 
 Number = Annotated[int, Meta(ge=0, le=2**53)]
 Limit = Annotated[int, Meta(ge=1, le=500)]
 Turns = Annotated[int, Meta(ge=1, le=1_000_000)]
+EventAt = Annotated[int, Meta(ge=1, le=2**53)]
 Amount = Annotated[int, Meta(ge=1, le=MOST_WHOLE)]
 Money = Annotated[float, Meta(gt=0, le=MOST)]
-Kind = TypeVar("Kind", bound=Outcome)
 FILES = ("scripted:", "local/")
 PASSED_ON = frozenset(field.name for field in structs.fields(TaskRequest))
 """The options that a TaskRequest has under the same name."""
@@ -182,24 +183,6 @@ class TaskOutput(Outcome, frozen=True, rename="camel"):
     pages: int = 1
 
 
-class StoppedTask(Outcome, frozen=True, rename="camel"):
-    """A task after a stop, and all tasks that were stopped."""
-
-    stopped: tuple[str, ...] = ()
-
-
-class InterruptedTask(Outcome, frozen=True, rename="camel"):
-    """A task after an interrupt, and all tasks that were interrupted."""
-
-    interrupted: tuple[str, ...] = ()
-
-
-class SteeredTask(Outcome, frozen=True, rename="camel"):
-    """A task after a message to it, and whether the message resumed it."""
-
-    woken: bool = False
-
-
 class BudgetReport(Struct, frozen=True, rename="camel"):
     """The budget of a task with its subagents, and what they have used."""
 
@@ -298,7 +281,22 @@ class StreamQuery(Struct, frozen=True, forbid_unknown_fields=True):
     states: bool = False
 
 
-def widened(kind: type[Kind], outcome: Outcome, **more: Any) -> Kind:
-    """A task in its public shape with further fields."""
-    own = {name: getattr(outcome, name) for name in Outcome.__struct_fields__}
-    return kind(**own, **more)
+class PromptPage(Struct, frozen=True):
+    """Where a conversation can go back to, the oldest first."""
+
+    points: list[RewindPoint]
+
+
+class RewindTarget(Struct, frozen=True, forbid_unknown_fields=True):
+    """Before which prompt, by the number of its event."""
+
+    to: EventAt
+
+
+class RewindRequest(Struct, frozen=True, forbid_unknown_fields=True):
+    """What goes back to before a prompt; `overwrite`: files that somebody else changed since, too."""
+
+    to: EventAt
+    conversation: bool = True
+    files: bool = True
+    overwrite: bool = False

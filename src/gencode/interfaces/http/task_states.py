@@ -5,7 +5,6 @@ from itertools import pairwise
 from typing import Literal
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from gencode.app import GenCode
 from gencode.core.errors import CorruptFact
@@ -23,6 +22,7 @@ from gencode.core.messages import AssistantMessage, ToolMessage, Usage
 from gencode.core.outcome import Outcome, title_of
 from gencode.core.rules import Action
 from gencode.core.status import Status
+from gencode.core.structs import replace
 from gencode.core.task import Task
 from gencode.interfaces.render.agent_view import AgentView, View, fold
 from gencode.journal.global_log import GlobalLog

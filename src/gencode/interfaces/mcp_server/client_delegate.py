@@ -42,10 +42,10 @@ class ClientDelegate:
         found = await visible_task(self._gen, task)
         return await self._gen.history.outcome(await self._gen.history.current(found.id))
 
-    async def hits(self, task: str, verb: StopAction) -> Sequence[StartedTask]:
+    async def affected(self, task: str, verb: StopAction) -> Sequence[StartedTask]:
         """The tasks that an action would affect now, the task itself first."""
         found = await visible_task(self._gen, task)
-        return [_started(each) for each in await self._gen.hits(found.id, verb)]
+        return [_started(each) for each in await self._gen.affected(found.id, verb)]
 
     async def apply_action(self, task: str, verb: StopAction) -> ControlResult:
         """Interrupt or stop a task that runs here, and the subagents it waits for."""
@@ -53,17 +53,17 @@ class ClientDelegate:
         if verb == "tree":
             await self._check_all_here(found)
         if verb == "interrupt":
-            struck = await self._gen.interrupt(found.id, why=INTERRUPTED)
+            result = await self._gen.interrupt(found.id, why=INTERRUPTED)
         else:
-            struck = await self._gen.stop(found.id, keep=verb == "keep", tree=verb == "tree", why=STOPPED)
-        over = {found.id, *(each.agent_id for each in struck.hit)}
-        left = [each for each in await self._gen.hits(found.id, "tree") if each.agent_id not in over]
-        return ControlResult(struck, tuple(map(_started, struck.hit)), tuple(map(_started, left)))
+            result = await self._gen.stop(found.id, keep=verb == "keep", tree=verb == "tree", why=STOPPED)
+        over = {found.id, *(each.agent_id for each in result.affected)}
+        left = [each for each in await self._gen.affected(found.id, "tree") if each.agent_id not in over]
+        return ControlResult(result, tuple(map(_started, result.affected)), tuple(map(_started, left)))
 
     async def _check_all_here(self, task: Task) -> None:
         """UserMistake if another process runs a subagent of a task that was not started from here."""
         here: set[str | None] = set()
-        for each in await self._gen.hits(task.id, "tree"):
+        for each in await self._gen.affected(task.id, "tree"):
             if each.agent_id not in self._gen.running and each.parent_id not in here:
                 raise runs_elsewhere(each.agent_id)
             here.add(each.agent_id)
@@ -72,6 +72,10 @@ class ClientDelegate:
         """The last tasks of this folder without a parent, oldest first."""
         tasks = await own_tasks(self._gen, MOST_LISTED)
         return [await self._gen.history.past_outcome(each) for each in tasks]
+
+    async def listed(self) -> Sequence[Outcome]:
+        """The same: a client has no session above it."""
+        return await self.own()
 
     def sent(self) -> Sequence[StartedTask]:
         """None: a client is not an agent."""

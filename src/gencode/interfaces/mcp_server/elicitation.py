@@ -15,13 +15,14 @@ import mcp_types as types
 from mcp.server.session import ServerSession
 from mcp.shared.exceptions import MCPError
 from mcp.shared.message import ServerMessageMetadata
-from msgspec.structs import replace
 from pydantic import ValidationError
 
 from gencode.core.questions import Answer, Inquiry, Question, silence
 from gencode.core.rules import DecidedBy
+from gencode.core.structs import replace
 from gencode.core.text import exact_line, visible
 from gencode.interfaces.chat.question_text import (
+    INSTEAD_ASKS,
     NOT_ANSWERED,
     Choice,
     answer_from_words,
@@ -158,7 +159,10 @@ def elicitation(question: Question) -> types.ElicitRequest | None:
         )
         message = "\n".join(part for part in (*parts, more) if part)
         says = [choice.says for choice in _choices(question)]
-        fields = {"answer": {"type": "string", "title": "Allow it?", "enum": says}}
+        fields = {
+            "answer": {"type": "string", "title": "Allow it?", "enum": says},
+            "instead": {"type": "string", "title": INSTEAD_ASKS, "description": "Only if you decline"},
+        }
         needed = ["answer"]
     if len(message) + sum(len(str(field)) for field in fields.values()) > LONGEST:
         return None
@@ -175,7 +179,10 @@ def answer_from(question: Question, said: types.ElicitResult) -> Answer:
         return answer_from_words([_text_of(content, number) for number in range(len(question.inquiries))])
     chosen = content.get("answer")
     found = [choice.answer for choice in _choices(question) if choice.says == chosen]
-    return found[0] if found else Answer(False)
+    if found and found[0].allow:
+        return found[0]
+    instead = content.get("instead")
+    return Answer(False, why=instead.strip()[:LONGEST] if isinstance(instead, str) else "")
 
 
 def _choices(question: Question) -> list[Choice]:

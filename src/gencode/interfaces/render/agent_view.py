@@ -1,9 +1,10 @@
 """Agents as every screen shows them: a pure fold of their events, their tree, and short texts about one."""
 
+import re
 from collections.abc import Iterable, Mapping
+from typing import Literal
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from gencode.agent.tool_calls import summary
 from gencode.core.budget import Budget
@@ -31,9 +32,28 @@ from gencode.core.ids import SHELL, moment
 from gencode.core.messages import AssistantMessage, Message, ToolMessage, Usage, UserMessage
 from gencode.core.outcome import title_of, titled
 from gencode.core.status import Status
-from gencode.core.task import RefusedToolCall, Task, handed_over, with_refusal
+from gencode.core.structs import replace
+from gencode.core.subsession_events import ALONE, Lineage
+from gencode.core.task import (
+    Evidence,
+    RefusedToolCall,
+    Task,
+    evidence_after,
+    transcript_of,
+    with_receipts,
+    with_refusal,
+)
 from gencode.core.text import visible_line
-from gencode.interfaces.render.number_format import BudgetBar, bars, money, ordinal, seconds, tokens, turns
+from gencode.interfaces.render.number_format import (
+    BudgetBar,
+    bars,
+    counted,
+    money,
+    ordinal,
+    seconds,
+    tokens,
+    turns,
+)
 
 STEP_ROOM = 200
 MOST_ENDS = 8
@@ -51,6 +71,9 @@ class RunSummary(Struct, frozen=True):
     error: str | None = None
 
 
+Activity = Literal["thinking", "answering", "calling", "waiting"]
+
+
 class AgentView(Struct, frozen=True):
     """One agent as a screen shows it.
 
@@ -59,7 +82,9 @@ class AgentView(Struct, frozen=True):
     silent when that was noticed. It is `resting` when it has answered and waits for what comes back to it.
     `unanswered` are the results it has got since its last reply: receipts of what agents came to, and the
     bare ids of those that it has sent since. `ends` are how its last few runs ended, `refused` the calls that
-    it was refused, `warnings` what its receipt warns of.
+    it was refused, `warnings` what its receipt warns of, `saw` what else GenCode saw it do. `call` is its
+    last tool call and what that found, `activity` what it does now. `context` are the tokens of its last
+    request and reply, `before` is what it had used when its present run began.
     """
 
     id: str
@@ -87,6 +112,22 @@ class AgentView(Struct, frozen=True):
     worked: float = 0.0
     refused: tuple[RefusedToolCall, ...] = ()
     warnings: tuple[str, ...] = ()
+    saw: Evidence = Evidence()
+    call: str = ""
+    activity: Activity = "thinking"
+    context: int = 0
+    before: Usage = Usage()
+    said: str = ""
+    """The end of the reply that is arriving."""
+    failed: bool = False
+    """Whether its last call failed."""
+    colour: str = ""
+
+    @property
+    def doing(self) -> str:
+        """What it writes or does now, in a line."""
+        lines = self.said.strip().splitlines() if self.activity == "answering" else ()
+        return lines[-1] if lines else self.step or state(self)
 
     def elapsed(self, now: str) -> float:
         """The seconds of all its runs, of one that goes on until `now`; not those between two."""
@@ -109,10 +150,10 @@ class View(Struct, frozen=True):
 
     agents: dict[str, AgentView] = {}
 
-    def parent(self, task: str) -> str | None:
-        """The task that asked for this one."""
+    def lineage(self, task: str) -> Lineage:
+        """Where a task belongs, as far as its beginning was heard."""
         known = self.agents.get(task)
-        return known.parent if known else None
+        return Lineage(known.parent, known.conversation) if known else ALONE
 
     def launched(self, root: str) -> list[str]:
         """The ids of everything below a task, in the order of launch."""
@@ -152,6 +193,8 @@ def seen(task: Task) -> AgentView:
         worked=task.totals.worked_ms / 1000,
         refused=task.evidence.refused,
         warnings=task.evidence.warnings,
+        saw=task.evidence,
+        colour=task.created.colour,
     )
 
 
@@ -164,21 +207,21 @@ def fold(view: View, event: Event) -> View:
 
 def _after(agent: AgentView, event: Event) -> AgentView:
     if agent.stalled:
-        agent = replace(agent, stalled=0.0)
+        agent = replace(agent, stalled=0.0, step=agent.call or agent.activity)
     match event.fact:
         case TaskCreated() as fact:
             title = titled(fact.description, fact.prompt, fact.forked)
             named = replace(agent, agent=fact.agent, title=title[:STEP_ROOM], parent=fact.parent)
-            return replace(
-                named, conversation=fact.conversation, background=fact.background, budget=fact.budget
-            )
+            named = replace(named, conversation=fact.conversation, colour=fact.colour)
+            return replace(named, background=fact.background, budget=fact.budget)
         case TaskStarted() as fact:
             begun = agent.started_at or event.at
             model = fact.model or agent.model
             budget = agent.budget if fact.budget is None else fact.budget
             running = replace(agent, status=Status.RUNNING, model=model, step="thinking", budget=budget)
-            running = replace(running, started_at=begun, since=event.at)
-            return replace(running, ended_at=None, place=0, resting=False)
+            running = replace(running, started_at=begun, since=event.at, before=agent.usage)
+            running = replace(running, said="", failed=False)
+            return replace(running, ended_at=None, place=0, resting=False, call="", activity="thinking")
         case TaskQueued() as fact:
             budget = agent.budget if fact.budget is None else fact.budget
             waits = replace(agent, status=Status.PENDING, step="", budget=budget)
@@ -188,13 +231,14 @@ def _after(agent: AgentView, event: Event) -> AgentView:
         case TaskBackgrounded():
             return replace(agent, background=True)
         case TaskEnded() as fact:
-            end = replace(agent, status=fact.status, result=fact.told, error=fact.error)
-            end = replace(end, warnings=fact.warnings)
+            end = replace(agent, status=fact.status, result=fact.full_text, error=fact.error)
+            end = replace(end, warnings=fact.warnings, call="", activity="thinking", before=Usage())
             end = replace(end, ended_at=event.at, since=None, worked=agent.elapsed(event.at))
-            last = RunSummary(event.at, fact.status, fact.told, fact.error)
+            last = RunSummary(event.at, fact.status, fact.full_text, fact.error)
             return replace(end, step="", place=0, resting=False, ends=(*agent.ends, last)[-MOST_ENDS:])
         case TranscriptCompacted() | CostEstimated() as fact:
-            return replace(agent, usage=agent.usage + (fact.usage or Usage()))
+            context = 0 if isinstance(fact, TranscriptCompacted) else agent.context
+            return replace(agent, usage=agent.usage + (fact.usage or Usage()), context=context)
         case MessageAdded() as fact:
             return _told(agent, fact)
         case CallDecided() as fact:
@@ -204,9 +248,36 @@ def _after(agent: AgentView, event: Event) -> AgentView:
             return replace(agent, place=position, step=f"waiting in the queue ({ordinal(position)})")
         case TaskStalled(seconds):
             return replace(agent, stalled=seconds, step=f"no activity for {seconds:.0f} s")
+        case TextArrived(text):
+            active = _active(agent, "answering")  # what a conversation says is shown as it is
+            return active if agent.conversation else replace(active, said=(agent.said + text)[-STEP_ROOM:])
+        case ThinkingArrived():
+            return _active(agent, "thinking")
+        case CallStarted() as fact:
+            call = (fact.summary or fact.tool)[:STEP_ROOM]
+            return replace(agent, call=call, step=call, activity="calling", failed=False)
+        case CallFinished() as fact if fact.error:
+            return replace(agent, step=f"{fact.tool} failed: {fact.summary}"[:STEP_ROOM], failed=True)
+        case ProgressMade() as fact:
+            return _progressed(agent, fact)
         case _:
-            step = _step(event)
-            return agent if step is None or step == agent.step else replace(agent, step=step)
+            return agent
+
+
+def _active(agent: AgentView, activity: Activity) -> AgentView:
+    """The agent thinking or answering; its last call stays what is shown of it, once there was one."""
+    if agent.activity == activity and agent.step:
+        return agent
+    return replace(agent, activity=activity, step=agent.call or activity)
+
+
+def _progressed(agent: AgentView, fact: ProgressMade) -> AgentView:
+    """The progress of a tool, or what the agent waits for; that it asks its model is no news."""
+    if fact.waits_for is not None:
+        return replace(agent, activity="waiting", step=fact.text[:STEP_ROOM])
+    if agent.activity == "calling" or not agent.call:
+        return replace(agent, step=fact.text[:STEP_ROOM])
+    return _active(agent, "thinking")
 
 
 def unanswered_after(before: tuple[str, ...], message: Message) -> tuple[str, ...]:
@@ -221,44 +292,58 @@ def unanswered_after(before: tuple[str, ...], message: Message) -> tuple[str, ..
             for trace in (result.trace for result in results):
                 sent = [child for child in trace.children if child not in trace.delivered]
                 given = [each for each in trace.delivered if not each.startswith(SHELL)]
-                before = handed_over(handed_over(before, sent, ()), given, trace.ends)
+                before = with_receipts(with_receipts(before, sent, ()), given, trace.ends)
             return before
         case UserMessage(delivers=delivers, ends=ends):
-            return handed_over(before, [each for each in delivers if not each.startswith(SHELL)], ends)
+            return with_receipts(before, [each for each in delivers if not each.startswith(SHELL)], ends)
 
 
 def _told(agent: AgentView, fact: MessageAdded) -> AgentView:
     unanswered = unanswered_after(agent.unanswered, fact.message)
     if unanswered != agent.unanswered:
         agent = replace(agent, unanswered=unanswered)
+    saw = evidence_after(agent.saw, fact.message)
+    if saw is not agent.saw:
+        agent = replace(agent, saw=saw)
     match fact.message:
         case AssistantMessage() as reply:
-            step = ", ".join(summary(call) for call in reply.calls)[:STEP_ROOM] or agent.step
+            called = [summary(call) for call in reply.calls]
+            step = ", ".join(called)[:STEP_ROOM] or agent.step
             usage = agent.usage + (reply.usage or Usage())
-            turns = agent.turns + (not reply.again)
+            context = _context_after(reply.usage) if reply.usage else agent.context
+            agent = replace(agent, call=called[-1][:STEP_ROOM] if called else agent.call, context=context)
+            turns = agent.turns + reply.is_turn
             spoken = replace(agent, turns=turns, model=reply.model or agent.model, usage=usage)
-            return replace(spoken, step=step, resting=not reply.calls and not reply.partial)
+            return replace(spoken, step=step, said="", resting=not reply.calls and not reply.partial)
+        case ToolMessage(results) if results:
+            call = f"{agent.call} → {gist(results[-1].text, results[-1].error)}"[:STEP_ROOM]
+            return replace(agent, call=call, step=call, activity="thinking", failed=results[-1].error)
         case ToolMessage():
-            return replace(agent, step="thinking")
+            return replace(agent, step=agent.call or "thinking", activity="thinking")
         case UserMessage():
             return replace(agent, resting=False) if agent.resting else agent
 
 
-def _step(event: Event) -> str | None:
-    """What an agent is doing, in a few words; None when the event does not tell."""
-    match event.fact:
-        case CallStarted() as fact:
-            return (fact.summary or fact.tool)[:STEP_ROOM]
-        case CallFinished() as fact if fact.error:
-            return f"{fact.tool} failed: {fact.summary}"[:STEP_ROOM]
-        case ProgressMade(text):
-            return text[:STEP_ROOM]
-        case TextArrived():
-            return "answering"
-        case ThinkingArrived():
-            return "thinking"
-        case _:
-            return None
+def _context_after(usage: Usage) -> int:
+    """The tokens of a transcript after a reply: what the model read, and what it wrote."""
+    return usage.input_tokens + usage.output_tokens
+
+
+def context_of(events: Iterable[Event]) -> int:
+    """The tokens of a stored transcript after its last reply; 0 where none came since it was summarised."""
+    usages = (each.usage for each in transcript_of(events) if isinstance(each, AssistantMessage))
+    known = [usage for usage in usages if usage]
+    return _context_after(known[-1]) if known else 0
+
+
+def gist(text: str, error: bool = False) -> str:
+    """What a call found, in a few words: its only line, or how many there are."""
+    lines = text.strip().splitlines()
+    if error:
+        return f"failed: {visible_line(lines[0] if lines else '', 120)}"
+    if len(lines) > 1:
+        return counted(len(lines), "line")
+    return visible_line(lines[0], 80) if lines else "nothing"
 
 
 SIGNS = {
@@ -285,16 +370,25 @@ def state(agent: AgentView) -> str:
     return agent.status.replace("_", " ")
 
 
-def figures(agent: AgentView, now: str) -> str:
+def figures(agent: AgentView, now: str, *, unit: bool = True) -> str:
     """Turns, tokens, cost and time of one agent."""
     cost = money(agent.usage.usd)
-    used = (turns(agent.turns), tokens(agent.usage), *((cost,) if cost else ()))
+    used = (turns(agent.turns), tokens(agent.usage, unit=unit), *((cost,) if cost else ()))
     return " · ".join((*used, seconds(agent.elapsed(now))))
 
 
-def progress_line(agent: AgentView, most: int = 100) -> str:
-    """The last step of an agent below the call that sent it."""
-    return f"↳ {visible_line(agent.agent, 40)}: {visible_line(agent.step or state(agent), most)}"
+_TERMINAL_COLOURS = {"orange": "dark_orange", "pink": "hot_pink"}
+"""Colours of agents whose names a terminal does not know."""
+_RGB = re.compile(r"#[0-9a-f]{6}")
+
+
+def step_style(agent: AgentView, failed: str, usual: str) -> str:
+    """The style of what an agent does: `failed` after a failed call, else its own colour, else `usual`."""
+    from rich.color import ANSI_COLOR_NAMES  # whoever asks for a style draws with Rich
+
+    name = _TERMINAL_COLOURS.get(agent.colour.casefold(), agent.colour.casefold())
+    known = name in ANSI_COLOR_NAMES or _RGB.fullmatch(name)  # a style could also hide text or make links
+    return failed if agent.failed else name if known else usual
 
 
 def name_of(agent: AgentView, most: int = 60) -> str:

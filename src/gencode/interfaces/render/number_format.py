@@ -7,6 +7,7 @@ from msgspec import Struct
 from gencode.core.budget import Budget
 from gencode.core.ids import moment
 from gencode.core.messages import Usage
+from gencode.core.text import counted as counted
 
 FULL, EMPTY = "█", "░"
 
@@ -35,9 +36,9 @@ def number(amount: float) -> str:
     return f"{amount / 1e9:.1f}B" if amount < 999.95e9 else f"{amount:.0e}"
 
 
-def tokens(usage: Usage) -> str:
-    """All tokens of some work."""
-    return f"{number(usage.input_tokens + usage.output_tokens)} tokens"
+def tokens(usage: Usage, *, unit: bool = True) -> str:
+    """All tokens of some work; without the `unit` where there is little room."""
+    return f"{number(usage.input_tokens + usage.output_tokens)}{' tokens' if unit else ''}"
 
 
 def money(usd: float | None) -> str:
@@ -80,10 +81,10 @@ def _time(amount: float) -> str:
     return f"{amount:.3g}" if amount < 10 else f"{amount:,.1f}".removesuffix(".0")
 
 
-def seconds(elapsed: float) -> str:
-    """A duration as a person reads it."""
+def seconds(elapsed: float, *, whole: bool = False) -> str:
+    """A duration as a person reads it; of what goes on, in whole seconds."""
     if elapsed < 60:
-        return f"{elapsed:.1f} s"
+        return f"{int(elapsed)} s" if whole else f"{elapsed:.1f} s"
     return f"{int(elapsed) // 60} min {int(elapsed) % 60} s"
 
 
@@ -101,11 +102,6 @@ def local_time(at: str) -> str:
 def local_zone() -> str:
     """The name of the local time zone."""
     return datetime.now().astimezone().tzname() or "local"
-
-
-def counted(number: int, one: str, several: str = "") -> str:
-    """A number of things: 1 file, 2 files."""
-    return f"{number} {one if number == 1 else several or f'{one}s'}"
 
 
 def turns(number: int) -> str:

@@ -8,13 +8,19 @@ from contextlib import suppress
 from typing import TextIO
 
 from gencode.core.events import CommandEnded, Event, ProgressMade, TaskCreated, TaskEnded, TaskStalled
-from gencode.core.outcome import as_json
+from gencode.core.outcome import as_json, work_done
 from gencode.core.subsession_events import wire_line
 from gencode.core.text import safe_json, visible, visible_line
 from gencode.interfaces.render.agent_view import AgentView, View, fold
 from gencode.interfaces.render.number_format import counted, seconds, turns
 from gencode.interfaces.render.stdout_guard import answers
 
+LEAST_LAST = 30
+"""The room that the last column of a table should have: it says what a row is about."""
+LEAST_OTHER = 8
+"""The room that a column before it keeps, so that names can still be told apart."""
+WIDE = 400
+"""Longer lines of a table are wrapped by whoever shows it as a page."""
 MOST_REFUSED = 3
 MOST_WARNINGS = 3
 """So many refused calls of an agent are named where there is little room."""
@@ -59,16 +65,48 @@ def _write(stream: TextIO, text: str, encoding: str = "") -> None:
     stream.buffer.flush()
 
 
-def table(head: Sequence[str], rows: Sequence[Sequence[str]], width: int | None = None) -> str:
-    """Columns under a head; the last one is cut where the terminal ends."""
+def table(
+    head: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    width: int | None = None,
+    spare: Sequence[str] = (),
+) -> str:
+    """Columns under a head; the last one is cut where the terminal ends.
+
+    The columns in `spare` are left out, in this order, where the last one would have too little room; then
+    the widest of the others are cut.
+    """
     width = width or (shutil.get_terminal_size().columns if sys.stdout.isatty() else 10_000)
     cells = [[_cell(cell) for cell in row] for row in (head, *rows)]
     widths = [max(len(row[column]) for row in cells) for column in range(len(head))]
+    for name in spare:
+        if width - sum(each + 2 for each in widths[:-1]) >= min(widths[-1], LEAST_LAST):
+            break
+        place = cells[0].index(name)
+        cells = [[*row[:place], *row[place + 1 :]] for row in cells]
+        del widths[place]
+    others = range(len(widths) - 1)
+    while (short := min(widths[-1], LEAST_LAST) + sum(widths[each] + 2 for each in others) - width) > 0:
+        widest = max(others, key=widths.__getitem__, default=-1)
+        if widest < 0 or widths[widest] <= LEAST_OTHER:
+            break
+        widths[widest] = max(widths[widest] - short, LEAST_OTHER)
+        for row in cells:
+            if len(row[widest]) > widths[widest]:
+                row[widest] = f"{row[widest][: widths[widest] - 1]}…"
     lines: list[str] = []
     for row in cells:
         line = "  ".join(cell.ljust(wide) for cell, wide in zip(row, widths, strict=True)).rstrip()
         lines.append(line if len(line) <= width else f"{line[: width - 1]}…")
     return "\n".join(lines)
+
+
+def newest(rows: Sequence[Sequence[str]], most: int) -> Sequence[Sequence[str]]:
+    """The first rows of a list whose newest are first, all with 0; what is left out is said."""
+    if most and len(rows) > most:
+        note(f"{len(rows) - most:,} older ones are not shown; --limit 0 shows all.")
+        return rows[:most]
+    return rows
 
 
 def _cell(text: str) -> str:
@@ -89,7 +127,13 @@ def refused_count(agent: AgentView) -> str:
 
 
 def receipt_lines(agent: AgentView) -> list[str]:
-    """What a person has to know besides an agent's own words: warnings of its receipt, and refused calls."""
+    """What GenCode saw an agent do: its work, the warnings of its receipt, its refused calls."""
+    work = ["; ".join(work_done(agent.saw))] if agent.saw.tool_calls else []
+    return [*work, *warning_lines(agent)]
+
+
+def warning_lines(agent: AgentView) -> list[str]:
+    """The warnings of an agent's receipt, and its refused calls."""
     warned = [f"Warning: {visible_line(each, 240)}" for each in agent.warnings[:MOST_WARNINGS]]
     return [*warned, *_refused_lines(agent)]
 
@@ -123,6 +167,10 @@ class ViewOnly:
     def hear(self, event: Event) -> None:
         """Take in one event."""
         self.view = fold(self.view, event)
+
+    def note(self, text: str) -> None:
+        """Say something to the person."""
+        note(text)
 
     def hold(self, still: bool) -> None:
         """Nothing moves here."""
@@ -190,4 +238,4 @@ class JsonLineRenderer(ViewOnly):
     def hear(self, event: Event) -> None:
         """Write the event down."""
         super().hear(event)
-        answer_raw(wire_line(event, self.view.parent(event.task)))
+        answer_raw(wire_line(event, self.view.lineage(event.task)))

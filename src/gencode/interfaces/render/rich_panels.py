@@ -11,18 +11,34 @@ from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
-from gencode.core.events import CommandEnded, Event, MessageAdded, ProgressMade, TaskEnded, TaskStarted
+from gencode.core.events import (
+    CallFinished,
+    CommandEnded,
+    Event,
+    MessageAdded,
+    ProgressMade,
+    TaskEnded,
+    TaskStarted,
+)
 from gencode.core.ids import stamp
 from gencode.core.messages import AssistantMessage
 from gencode.core.spec import same_name
 from gencode.core.status import Status
 from gencode.core.text import visible, visible_line
-from gencode.interfaces.render.agent_view import AgentView, View, fold
+from gencode.interfaces.render.agent_view import AgentView, View, fold, step_style
 from gencode.interfaces.render.number_format import seconds
-from gencode.interfaces.render.plain_text import bare_terminal, command_end, ending, noted, receipt_lines
+from gencode.interfaces.render.plain_text import (
+    bare_terminal,
+    command_end,
+    ending,
+    note,
+    noted,
+    receipt_lines,
+)
 
 WIDEST = 100
-RESULT_LINES = 12
+RESULT_LINES = 3
+"""So much is shown of what an agent found: whoever sent it says what came of it, often in the same words."""
 RESULT_ROOM = 4_000
 ECHO_ROOM = 4
 """Columns left free behind a moving line: the terminal echoes ^C there, and must not start a new line."""
@@ -52,16 +68,27 @@ class RichRenderer:
                 self._announce(message)
             case TaskStarted() if agent and not agent.conversation:
                 self._console.print(launch_panel(agent, self._width))
+                if agent.background:
+                    self._console.print(Text(background_line(agent, kept=self._kept), "cyan"))
                 if self._live is None:
                     self._console.print(Text(f"[{visible_line(agent.agent)} agent working…]", "dim"))
             case ProgressMade(text, note=True):
                 self._console.print(Text(noted(self.view, event.task, text), "yellow"))
             case CommandEnded() as fact:
                 self._console.print(Text(noted(self.view, event.task, command_end(fact)), "yellow"))
+            case CallFinished() if agent and agent.failed and not agent.conversation:
+                self._console.print(Text(f"  ↳ {noted(self.view, event.task, agent.step)}", "red"))
             case TaskEnded() if agent and not agent.conversation:
                 self._console.print(self._result(agent, event.at))
             case _:
                 pass
+
+    def note(self, text: str) -> None:
+        """Say something above the moving lines."""
+        if self._live is None:
+            note(text)
+        else:
+            self._console.print(Text(visible(text)), soft_wrap=True)
 
     def hold(self, still: bool) -> None:
         """Take the moving lines away while a person is asked something, and bring them back after."""
@@ -109,6 +136,10 @@ class RichRenderer:
             alike = len({same_name(each) for each in sent}) == 1
             kind = f"{visible_line(sent[0], 40)} " if alike else ""
             self._console.print(Text(f"[Launching {len(sent)} {kind}agents in parallel…]", "cyan"))
+        for call in message.calls:
+            if call.name == "Bash" and call.input.get("run_in_background"):
+                command = visible_line(str(call.input.get("command", "")), 80)
+                self._console.print(Text(f"[Running in the background: {command}]", "cyan"))
 
     def _progress(self) -> RenderableType:
         """One line for every agent at work; called from the thread that refreshes the screen."""
@@ -127,7 +158,7 @@ class RichRenderer:
             rows.add_row(
                 frame,
                 Text(visible_line(title, 80), "bold"),
-                Text(visible_line(agent.step, 120), "dim"),
+                Text(visible_line(agent.doing, 120), step_style(agent, "red", "dim")),
                 Text(f"{agent.turns}t {seconds(agent.elapsed(now))}", "dim"),
             )
         return Group(rows) if busy else Text("")
@@ -147,6 +178,12 @@ def launch_panel(agent: AgentView, width: int) -> Panel:
     for label, value in (("Type", agent.agent), ("Task", agent.title), ("Model", agent.model)):
         rows.add_row(Text(f"{label}:", "bold"), Text(visible_line(value)))
     return _panel(rows, "Launching Subagent", "cyan", width)
+
+
+def background_line(agent: AgentView, *, kept: bool) -> str:
+    """That an agent works in the background, and where there is a journal, how to look at it."""
+    line = f"[Task running in background: agent-{agent.id}]"
+    return f"{line} Progress: gen task show {agent.id}" if kept else line
 
 
 def result_panel(agent: AgentView, now: str, width: int, most: int | None, more: str) -> Panel:

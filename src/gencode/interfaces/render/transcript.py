@@ -1,28 +1,28 @@
 """The transcript of one agent as screens show it: a pure fold of its events, with what is just arriving.
 
 Only the last entries are kept; what came before them is in the journal and can be folded again. Also here:
-the diff of a call, the transcript as plain text, and the results of subagents that their parent could not
-summarise any more because it was cut short.
+the steps of a TodoWrite, the transcript as plain text, and the results of subagents that their parent could
+not summarise any more because it was cut short.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from difflib import unified_diff
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 import msgspec
 from msgspec import Struct
-from msgspec.structs import replace
 
 from gencode.agent.models import OFFLINE
-from gencode.agent.tool_calls import summary
+from gencode.agent.tool_calls import summary, target
 from gencode.core.events import (
     CallDecided,
     CallFinished,
     CallStarted,
     Event,
     MessageAdded,
+    OutputArrived,
     ProgressMade,
     ReplyRestarted,
+    SessionRewound,
     TaskCreated,
     TaskEnded,
     TaskForked,
@@ -31,10 +31,19 @@ from gencode.core.events import (
     ThinkingArrived,
     TranscriptCompacted,
 )
-from gencode.core.messages import AssistantMessage, Message, ToolMessage, ToolResult, UserMessage
+from gencode.core.ids import moment
+from gencode.core.messages import (
+    AssistantMessage,
+    Message,
+    NoticeKind,
+    ToolMessage,
+    ToolResult,
+    UserMessage,
+)
 from gencode.core.rules import Action, DecidedBy
 from gencode.core.status import EndReason, Status
-from gencode.core.task import Task, receipt
+from gencode.core.structs import replace
+from gencode.core.task import Task, as_rewound, receipt
 from gencode.core.text import visible, visible_line
 from gencode.interfaces.render.agent_view import CUT_SHORT, AgentView, View, name_of, seen, unanswered_after
 from gencode.interfaces.render.number_format import counted
@@ -50,11 +59,23 @@ SENDS = frozenset({"Task", "spawn", "spawn_subagent"})
 
 
 class IncomingMessage(Struct, frozen=True):
-    """Something that was said to the agent; `mail` is the number of the letter it came as."""
+    """A message to the agent.
+
+    `mail` is its number if it was queued, `notice` what it is about if GenCode wrote it. `results` are the
+    background tasks and commands whose results it brings.
+    """
 
     text: str
     sender: str = "user"
     mail: int = 0
+    notice: NoticeKind | None = None
+    results: tuple[str, ...] = ()
+
+    @property
+    def is_note(self) -> bool:
+        """Whether GenCode wrote it for the model alone; people see it with all details only."""
+        shown = self.mail or self.results or self.notice is NoticeKind.FILES
+        return self.sender == "system" and not shown
 
 
 class Thought(Struct, frozen=True):
@@ -75,9 +96,12 @@ CallState = Literal["asked", "waiting", "running", "done", "failed", "denied"]
 
 
 class Call(Struct, frozen=True):
-    """A call and what came of it.
+    """A tool call and its result.
 
-    `child` is the agent that it sent, `group` how many its reply sent, `number` which of them this one is.
+    `child` is the agent that it started, `group` how many its reply started, `number` which of them this one
+    is. `since` is when the tool began to run and `seconds` how long it took, as far as that was seen here.
+    `tail` are the last lines that a running command has written, `exit` is how it ended; `lines` are where
+    the replacements of an edit begin.
     """
 
     id: str
@@ -93,10 +117,19 @@ class Call(Struct, frozen=True):
     child: str = ""
     group: int = 1
     number: int = 1
+    since: str = ""
+    seconds: float | None = None
+    tail: str = ""
+    ran: bool = False
+    """Whether a command ended; `exit` is None where it was stopped."""
+    exit: int | None = None
+    lines: tuple[int, ...] = ()
+    about: str = ""
+    """What it is about, in one short line: a path, a command."""
 
     @property
     def sends(self) -> bool:
-        """Whether it sends an agent."""
+        """Whether it starts an agent."""
         return self.tool in SENDS
 
 
@@ -134,6 +167,11 @@ class Transcript(Struct, frozen=True):
     verbatim: bool = False
     """Whether what is being spoken is no Markdown: the offline search quotes files as they are."""
 
+    @property
+    def running(self) -> list[Call]:
+        """The calls that run at this moment."""
+        return [each for each in self.entries if isinstance(each, Call) and each.state == "running"]
+
 
 def hear(transcript: Transcript, event: Event) -> Transcript:
     """The transcript after one more event of its agent, or the birth of one that it sent."""
@@ -157,7 +195,7 @@ def adopt(transcript: Transcript, child: str, call: str) -> Transcript:
 def retold(task: str, events: Iterable[Event], most: int = MOST_KEPT) -> Transcript:
     """The transcript that a journal tells, and whatever lines up behind it."""
     transcript = Transcript(task, most=most)
-    for event in events:
+    for event in as_rewound(events):
         transcript = hear(transcript, event)
     return transcript
 
@@ -182,19 +220,26 @@ def _heard(now: Transcript, event: Event) -> Transcript:
                 if fact.why
                 else "Earlier messages were summarised."
             )
-            return _grown(now, Remark(what), IncomingMessage(fact.summary.text, "summary"))
+            notice = fact.summary.notice
+            text = notice.summary if notice and notice.summary else fact.summary.text
+            return _grown(now, Remark(what), IncomingMessage(text, "summary"))
+        case SessionRewound() as fact:
+            return _grown(now, Remark(rewind_line(fact)))
         case CallDecided() as fact:
             return _decided(now, fact)
         case CallStarted() as fact:
-            return _changed(now, fact.call, state="running", line=fact.summary or fact.tool)
+            line = fact.summary or fact.tool
+            return _changed(now, fact.call, state="running", line=line, since=event.at)
+        case OutputArrived(call, text):
+            return _changed(now, call, tail=text)
         case CallFinished() as fact:
             known = _find(now, fact.call)
             denied = known is not None and known.state == "denied"
             state: CallState = "denied" if denied else "failed" if fact.error else "done"
-            return _changed(now, fact.call, state=state, step=fact.summary)
+            took = (moment(event.at) - moment(known.since)).total_seconds() if known and known.since else None
+            return _changed(now, fact.call, state=state, step=fact.summary, seconds=took)
         case ProgressMade(text):
-            running = [each for each in now.entries if isinstance(each, Call) and each.state == "running"]
-            return _changed(now, running[-1].id, step=text) if running else now
+            return _changed(now, now.running[-1].id, step=text) if now.running else now
         case TaskStarted(model=model):
             return replace(now, verbatim=model == OFFLINE)
         case TaskEnded() as fact:
@@ -236,7 +281,9 @@ def _told(now: Transcript, message: Message) -> Transcript:
     now = replace(now, unanswered=unanswered_after(now.unanswered, message))
     match message:
         case UserMessage():
-            return _grown(now, IncomingMessage(message.text, message.sender, message.mail))
+            kind = message.notice.kind if message.notice else None
+            come = IncomingMessage(message.text, message.sender, message.mail, kind, message.delivers)
+            return _grown(now, come)
         case AssistantMessage():
             return _replied(now, message)
         case ToolMessage():
@@ -253,7 +300,7 @@ def _replied(now: Transcript, message: AssistantMessage) -> Transcript:
         entries.append(Reply(message.text, message.partial, message.model == OFFLINE))
     number = 0
     for call in message.calls:
-        one = Call(call.id, call.name, summary(call), call.input)
+        one = Call(call.id, call.name, summary(call), call.input, about=target(call))
         number += one.sends
         entries.append(replace(one, group=sends, number=number) if one.sends else one)
     return _grown(replace(now, text="", thinking=""), *entries)
@@ -266,7 +313,18 @@ def _answered(now: Transcript, result: ToolResult) -> Transcript:
     child = known.child if known else ""
     if not child and result.trace.children:
         child = result.trace.children[0]
-    return _changed(now, result.call, state=state, result=result.text, child=child)
+    ran = [each for each in result.trace.commands if not each.shell]
+    return _changed(
+        now,
+        result.call,
+        state=state,
+        result=result.text,
+        child=child,
+        tail="",
+        ran=bool(ran),
+        exit=ran[-1].exit if ran else None,
+        lines=result.trace.lines,
+    )
 
 
 def _grown(now: Transcript, *more: Entry) -> Transcript:
@@ -303,52 +361,35 @@ def _changed(now: Transcript, call: str, **fields: Any) -> Transcript:
     return replace(now, entries=(*now.entries[:place], after, *now.entries[place + 1 :]))
 
 
-MOST_LINES = 400
-MOST_COMPARED = 2_000
+MOST_STEPS = 200
 
 
-def diff_of(tool: str, arguments: dict[str, Any]) -> list[str]:
-    """The lines that an Edit takes away and puts in, or that a Write writes; none for other tools."""
-    match tool:
-        case "Edit" | "edit_file" | "MultiEdit":
-            lines = [line for edit in _edits(arguments) for line in _compared(*edit)]
-        case "Write" | "write_file":
-            content = arguments.get("content", "")
-            lines = [f"+{line}" for line in content.splitlines()] if isinstance(content, str) else []
-        case _:
-            return []
-    if len(lines) > MOST_LINES:
-        lines[MOST_LINES:] = [f"… {counted(len(lines) - MOST_LINES, 'more line')}"]
-    return lines
+class Step(Struct, frozen=True):
+    """One step of an agent's list."""
+
+    text: str
+    done: bool = False
+    active: bool = False
 
 
-def _edits(arguments: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    """Pairs of what goes and what comes."""
-    several = arguments.get("edits")
-    listed = cast("list[Any]", several) if isinstance(several, list) else [arguments]
-    for each in listed:
-        if isinstance(each, dict):
-            edit = cast("dict[str, Any]", each)
-            old = edit.get("old_string", edit.get("old_text", ""))
-            new = edit.get("new_string", edit.get("new_text", ""))
-            if isinstance(old, str) and isinstance(new, str):
-                yield old, new
+def todos_of(tool: str, arguments: dict[str, Any]) -> list[Step]:
+    """The steps that a TodoWrite lists; none for other tools."""
+    listed = arguments.get("todos") if tool in ("TodoWrite", "todo") else None
+    steps: list[Step] = []
+    for each in cast("list[Any]", listed)[:MOST_STEPS] if isinstance(listed, list) else []:
+        step = cast("dict[str, Any]", each) if isinstance(each, dict) else {}
+        status = step.get("status")
+        text = visible_line(str(step.get("content", "")), 200)
+        steps.append(Step(text, done=status == "completed", active=status == "in_progress"))
+    return steps
 
 
-def _compared(old: str, new: str) -> list[str]:
-    before, after = old.splitlines(), new.splitlines()
-    if len(before) + len(after) > MOST_COMPARED:
-        return [*(f"-{line}" for line in before), *(f"+{line}" for line in after)]
-    return list(unified_diff(before, after, lineterm="", n=2))[2:]
-
-
-def kind_of(line: str) -> str:
-    """What a line of a diff does: `added`, `removed`, `place` or `kept`."""
-    if line.startswith("+"):
-        return "added"
-    if line.startswith("-"):
-        return "removed"
-    return "place" if line.startswith("@@") else "kept"
+def current_steps(transcript: Transcript) -> list[Step]:
+    """The steps as the agent listed them last; none where all are done."""
+    no_steps: list[Step] = []
+    calls = (each for each in reversed(transcript.entries) if isinstance(each, Call))
+    steps = next((found for each in calls if (found := todos_of(each.tool, each.input))), no_steps)
+    return [] if all(step.done for step in steps) else steps
 
 
 RESULT_LINES = 8
@@ -362,10 +403,12 @@ async def transcript_text(gen: "GenCode", task: str) -> str:
 
 def told(events: Iterable[Event]) -> Iterator[str]:
     """The lines of a task's messages and decisions, in the order in which they came."""
-    for event in events:
+    for event in as_rewound(events):
         match event.fact:
             case MessageAdded(message):
                 yield from said(message)
+            case SessionRewound() as fact:
+                yield f"= {rewind_line(fact)}"
             case TranscriptCompacted() as fact:
                 yield f"= summarised, because it had become long: {visible_line(fact.why)}"
             case CallDecided() as fact:
@@ -374,6 +417,13 @@ def told(events: Iterable[Event]) -> Iterator[str]:
                 yield f"= {fact.decision.action}: {why}" + (f" ({chain})" if chain else "")
             case _:
                 pass
+
+
+def rewind_line(fact: SessionRewound) -> str:
+    """What was taken back, in a line."""
+    files = [counted(len(fact.files), "file")] if fact.files else []
+    what = " and ".join([*(["the conversation"] if fact.conversation else []), *files])
+    return f"You took {what} back to an earlier prompt."
 
 
 def said(message: Message) -> Iterator[str]:

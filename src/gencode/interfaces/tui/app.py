@@ -8,7 +8,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from importlib import import_module
 from pathlib import Path
@@ -21,9 +21,12 @@ from textual.binding import Binding, BindingType
 from textual.driver import Driver
 from textual.filter import LineFilter
 from textual.screen import Screen
+from textual.theme import Theme
+from textual.widgets.text_area import Selection
 
-from gencode.agent.ports import StopAction
+from gencode.core.errors import GenCodeError, UnknownName, UserMistake
 from gencode.core.events import Event
+from gencode.core.messages import Image
 from gencode.core.questions import Asker
 from gencode.core.rules import Mode
 from gencode.core.text import visible, visible_line
@@ -33,15 +36,21 @@ from gencode.interfaces.chat.input_completion import Completion, CompletionSourc
 from gencode.interfaces.chat.notices import Notice, report_errors, task_list
 from gencode.interfaces.chat.prompt_history import PromptHistory
 from gencode.interfaces.chat.slash_commands import (
+    NAMED_KEYS,
+    from_files,
     is_command,
     parse_command,
-    request_action,
     run_slash_command,
 )
 from gencode.interfaces.event_loop_runner import run_to_end
 from gencode.interfaces.log_file import fault_line, log_file
+from gencode.interfaces.render.agent_view import AgentView
+from gencode.interfaces.render.number_format import counted
 from gencode.interfaces.render.transcript import Transcript
+from gencode.interfaces.tui.clipboard import copy_text
+from gencode.interfaces.tui.composer import Draft
 from gencode.interfaces.tui.dialogs import ConfirmScreen, Dialog, PageScreen, PickScreen, QuitScreen
+from gencode.interfaces.tui.key_settings import key_map
 from gencode.interfaces.tui.keyboard import GuardedInputApp
 from gencode.interfaces.tui.question_dialogs import DialogAsker
 from gencode.interfaces.tui.screens import AgentScreen, ConversationScreen, TranscriptScreen
@@ -50,13 +59,43 @@ from gencode.interfaces.tui.strip_renderer import NO_COLOURS, StripRenderer
 from gencode.interfaces.tui.terminal_driver import TerminalDriver
 from gencode.places import workspace_at
 from gencode.questions.question_desk import Audience, PendingQuestion, QuestionDesk
-from gencode.settings import gen_home, remember
+from gencode.settings import gen_home, load, remember
 
 if TYPE_CHECKING:
     from gencode.app import GenCode
 
 log = logging.getLogger(__name__)
 FRAMES_PER_SECOND = 30
+SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
+SPINNER_SECONDS = 0.1
+THEMES = (
+    Theme(
+        "gencode-dark",
+        primary="#8ab4f8",
+        accent="#8ab4f8",
+        warning="#f2c94c",
+        error="#ff8a80",
+        success="#6fcf97",
+        foreground="#e3e5e8",
+        background="#121316",
+        surface="#1a1c20",
+        panel="#24272c",
+    ),
+    Theme(
+        "gencode-light",
+        primary="#0b57d0",
+        accent="#0b57d0",
+        warning="#8a5a00",
+        error="#b3261e",
+        success="#0f6a2e",
+        foreground="#1f2328",
+        background="#fbfbfa",
+        surface="#f3f3f1",
+        panel="#e7e9ec",
+        dark=False,
+    ),
+)
+"""Calm colours: one accent, and others only where something needs attention."""
 DOUBLE_PRESS_SECONDS = 2.0
 Opener = Callable[[Asker], "AbstractAsyncContextManager[GenCode]"]
 """Opens GenCode with somebody who can be asked."""
@@ -72,27 +111,28 @@ class NoticeList:
 
     def __init__(self) -> None:
         self._notices: list[tuple[float, Notice]] = []
+        """Each with the time until which it is shown."""
         self._shown: set[str] = set()
         """The agents whose questions were shown here."""
 
-    def add(self, notice: Notice) -> None:
+    def add(self, notice: Notice, seconds: float) -> None:
         """Add a notice; the oldest is dropped when there are too many."""
-        self._notices = [*self._notices[1 - MOST_NOTICES :], (time.monotonic(), notice)]
+        self._notices = [*self._notices[1 - MOST_NOTICES :], (time.monotonic() + seconds, notice)]
 
     def clear(self, chat: ChatSession, waiting: Sequence[PendingQuestion]) -> None:
         """Drop notices of questions elsewhere that are shown here, or are open no more."""
         self._shown |= {each.question.task for each in waiting}
         over = chat.remote_questions.first is None
         self._notices = [
-            (at, notice)
-            for at, notice in self._notices
+            (until, notice)
+            for until, notice in self._notices
             if not notice.asks or not (over or notice.task in self._shown)
         ]
 
     def lines(self, width: int) -> list[Text]:
         """The lines that are still shown, wrapped at the width of the screen."""
-        since = time.monotonic() - NOTICE_SECONDS
-        self._notices = [each for each in self._notices if each[0] >= since]
+        now = time.monotonic()
+        self._notices = [each for each in self._notices if each[0] >= now]
         return [
             Text(line, NOTICE_STYLES[notice.kind])
             for _, notice in self._notices
@@ -111,10 +151,10 @@ class TerminalApp(GuardedInputApp):
         Binding("ctrl+c", "ctrl_c", show=False, priority=True),
         Binding("ctrl+q", "quit", show=False, priority=True),
         Binding("ctrl+d", "ctrl_d", show=False, priority=True),
-        Binding("ctrl+b", "background", show=False, priority=True),
-        Binding("ctrl+t", "tree", show=False, priority=True),
+        Binding("ctrl+b", "background", show=False, priority=True, id="background"),
+        Binding("ctrl+t", "tree", show=False, priority=True, id="tree"),
         Binding("ctrl+z", "suspend_process", show=False, priority=True),
-        Binding("shift+tab", "next_mode", show=False, priority=True),
+        Binding("shift+tab", "next_mode", show=False, priority=True, id="mode"),
     ]
 
     def __init__(
@@ -126,11 +166,13 @@ class TerminalApp(GuardedInputApp):
         begin: Callable[[ChatSession], Coroutine[Any, Any, None]] | None = None,
         beside: Callable[[ChatSession], Coroutine[Any, Any, None]] | None = None,
         history: PromptHistory | None = None,
-        dark: bool = True,
+        theme: str = "dark",
+        keys: Mapping[str, str] = {},
+        vim: bool = False,
     ) -> None:
         """`begin` is what is done once GenCode is open: going on with an earlier conversation.
 
-        `beside` is done as long as it is open: running what is due, say.
+        `beside` is done as long as it is open: running what is due, say. `keys` are other keys for actions.
         """
         super().__init__(TerminalDriver)
         self._opener = opener
@@ -138,9 +180,15 @@ class TerminalApp(GuardedInputApp):
         self._begin = begin
         self._companion = beside
         self.folder = short_path(folder)
+        self.vim = vim
         self.history = history or PromptHistory()
-        self.renderer = StripRenderer(dark=dark)
-        self.theme = "textual-dark" if dark else "textual-light"
+        self.renderer = StripRenderer(dark=True)
+        for each in THEMES:
+            self.register_theme(each)
+        self.use_theme(theme)
+        self._keys = key_map(keys)
+        self.set_keymap(self._keys)
+        self._bindings.apply_keymap(self._keys)  # there we look up which keys belong to the whole app
         audience = Audience(follows=self._current_session)
         self.desk = QuestionDesk(
             DialogAsker(self), audience=audience, always=remember, late=self._answer_too_late
@@ -151,13 +199,15 @@ class TerminalApp(GuardedInputApp):
         """The error that ended the app, if any."""
         self._files: Sequence[str] = ()
         self._notices = NoticeList()
-        self._submitted_early: list[tuple[str, str]] = []
+        self._submitted_early: list[tuple[str, str, tuple[Image, ...], Draft | None]] = []
+        self.lent = False
+        """Whether the terminal is another program's for a while, as is what is pressed there."""
         self._actions: set[asyncio.Task[None]] = set()
         self._serving: asyncio.Task[None] | None = None
         self._quitting = asyncio.Event()
-        self._painted_at = 0.0
+        self._painted_at = self._moved_at = 0.0
         self._next_paint_at = 0.0
-        self._warned_at = 0.0
+        self._first_press = ("", 0.0)
         self.main = ConversationScreen(self)
 
     def get_default_screen(self) -> Screen[Any]:
@@ -199,8 +249,8 @@ class TerminalApp(GuardedInputApp):
                     await self._begin(chat)
                     await self.show_session()
                 self.main.dirty = True
-                for text, task in self._submitted_early:
-                    self.submit(text, task)
+                for early in self._submitted_early:
+                    self.submit(*early)
                 self._files = await asyncio.to_thread(files_below, gen.workspace.cwd)
                 gc.freeze()  # what is loaded by now stays; nobody who types waits for a look through it
                 await self._quitting.wait()
@@ -252,9 +302,11 @@ class TerminalApp(GuardedInputApp):
             if isinstance(screen, TranscriptScreen):
                 screen.receive(event)
 
-    def show_notice(self, notice: Notice) -> None:
-        """Show a line for a while."""
-        self._notices.add(notice)
+    def show_notice(self, notice: Notice, seconds: float = NOTICE_SECONDS) -> None:
+        """Show a line for a while; what runs in the background has a line of its own."""
+        if notice.started:
+            return
+        self._notices.add(notice, seconds)
         for screen in self.screen_stack:
             if isinstance(screen, TranscriptScreen):
                 screen.dirty = True
@@ -279,14 +331,33 @@ class TerminalApp(GuardedInputApp):
         due = screen.dirty or now - self._painted_at >= 1.0
         if due and now >= self._next_paint_at and self.is_running:
             screen.paint()
-            self._painted_at = now
+            self._painted_at = self._moved_at = now
             self._next_paint_at = now + 2 * (time.monotonic() - now)
+        elif now - self._moved_at >= SPINNER_SECONDS and self.is_running and self.animation_level != "none":
+            screen.move_spinner()
+            self._moved_at = now
+
+    @property
+    def spinner(self) -> str:
+        """The sign before what goes on, which moves."""
+        if self.animation_level == "none":
+            return SPINNER[0]
+        return SPINNER[int(time.monotonic() / SPINNER_SECONDS) % len(SPINNER)]
+
+    @property
+    def agents(self) -> Sequence[AgentView]:
+        """All agents of the conversation."""
+        return [*self.chat.view.agents.values()] if self.chat else []
 
     @property
     def top_transcript(self) -> TranscriptScreen:
         """The visible transcript, also behind a dialog."""
         found = (each for each in reversed(self.screen_stack) if isinstance(each, TranscriptScreen))
         return next(found, self.main)
+
+    def key(self, name: str) -> str:
+        """The key for an action, as a person reads it; a key without a name as it is."""
+        return NAMED_KEYS[name].now(self._keys) if name in NAMED_KEYS else name
 
     @property
     def mode(self) -> Mode:
@@ -311,31 +382,53 @@ class TerminalApp(GuardedInputApp):
             agents=[spec.name for spec in self.chat.gen.agents.spawnable()],
             models=[name for name in self.chat.gen.models.names() if "/" not in name],
             modes=[mode.value for mode in MODES],
+            commands=from_files(self.chat.gen.commands),
         )
         return completions(before, self._files, words)
 
-    def submit(self, text: str, task: str) -> None:
-        """Run a command, or send a message to the agent that is open."""
-        if self.chat is None:
-            self._submitted_early.append((text, task))
-        elif is_command(text):
-            self.start_action(self._run_command(self.chat, text, task))
-        elif not task or task == self.chat.session:
-            self.start_action(self.chat.send(text))
+    def submit(
+        self, text: str, task: str, images: tuple[Image, ...] = (), draft: Draft | None = None
+    ) -> None:
+        """Run a command of ours or of the shell, or send a message to the agent that is open."""
+        chat = self.chat
+        if chat is None:
+            self._submitted_early.append((text, task, images, draft))
+        elif is_command(text, chat.gen.commands):
+            self.start_action(self._run_command(chat, text, task))
+        elif text.startswith("!") and (command := text[1:].strip()):
+            self.start_action(chat.run_command(command, task))
         else:
-            self.start_action(self.chat.steer(task, text))
+            self.start_action(self._send(chat, text, task, images, draft))
+
+    async def _send(
+        self, chat: ChatSession, text: str, task: str, images: tuple[Image, ...], draft: Draft | None
+    ) -> None:
+        """Send a message; one that was not sent stands in the input again."""
+        try:
+            if not task or task == chat.session:
+                await chat.send(text, images)
+            elif images:
+                raise UserMistake("Images can only be sent to the main agent. Nothing was sent.")
+            else:
+                await chat.steer(task, text)
+        except GenCodeError as error:
+            from gencode.tasks.control import MessageKept  # the first frame does not wait for it
+
+            if draft is not None and not isinstance(error, MessageKept):
+                self.top_transcript.composer.restore(draft)
+            raise
 
     async def _run_command(self, chat: ChatSession, text: str, here: str) -> None:
         await show_result(self, chat, await run_slash_command(chat, parse_command(text), here))
 
-    def start_action(self, work: Coroutine[Any, Any, None]) -> None:
+    def start_action(self, work: Coroutine[Any, Any, object]) -> None:
         """Run an action of the user as a task of the app; errors are shown."""
         task = asyncio.create_task(self._run_guarded(work))
         self._actions.add(task)
         task.add_done_callback(self._actions.discard)
         task.add_done_callback(lambda _: work.close())  # it may be let go of before it began
 
-    async def _run_guarded(self, work: Coroutine[Any, Any, None]) -> None:
+    async def _run_guarded(self, work: Coroutine[Any, Any, object]) -> None:
         try:
             await report_errors(work, self.show_notice)
         finally:
@@ -372,24 +465,31 @@ class TerminalApp(GuardedInputApp):
         self.main.task_id = (self.chat.session if self.chat else None) or ""
         await self.main.load()
 
-    def apply_action(self, task: str, verb: StopAction) -> None:
-        """Apply an action once the user has seen what it affects."""
-        if self.chat is not None:
-            self.start_action(self._request_action(self.chat, task, verb))
-
-    async def _request_action(self, chat: ChatSession, task: str, verb: StopAction) -> None:
-        await show_result(self, chat, await request_action(chat, task, verb))
-
     def interrupt(self) -> None:
-        """Interrupt the turn, if one is open."""
-        if self.chat is not None and self.chat.running:
+        """Stop the command that was typed last, or interrupt the turn; twice while idle: edit a prompt."""
+        if self.chat is None or self.chat.stop_command():
+            return
+        if self.chat.running:
             self.start_action(self.chat.interrupt())
+        elif self.chat.session and self._is_second("escape", "Press Esc again to edit an earlier prompt."):
+            self.submit("/rewind", "")
+
+    def _is_second(self, key: str, hint: str) -> bool:
+        """Whether a key was pressed twice in a short time; after the first time the hint says so."""
+        before, self._first_press = self._first_press, (key, time.monotonic())
+        if before[0] == key and self._first_press[1] - before[1] < DOUBLE_PRESS_SECONDS:
+            self._first_press = ("", 0.0)
+            return True
+        self.show_notice(Notice(hint), DOUBLE_PRESS_SECONDS)
+        return False
 
     def use_theme(self, name: str) -> None:
-        """Colours for a dark or a light terminal; without a name the other ones."""
-        dark = name == "dark" if name else self.theme != "textual-dark"
-        self.theme = "textual-dark" if dark else "textual-light"
-        self.renderer = StripRenderer(dark=dark)
+        """Use one of our two themes, `dark` and `light`, or one of Textual's."""
+        name = f"gencode-{name}" if name in ("dark", "light") else name
+        if name not in self.available_themes:
+            raise UnknownName("theme", name, sorted(self.available_themes))
+        self.theme = name
+        self.renderer = StripRenderer(dark=self.current_theme.dark)
         for screen in self.screen_stack:
             if isinstance(screen, TranscriptScreen):
                 screen.use(self.renderer)
@@ -426,9 +526,16 @@ class TerminalApp(GuardedInputApp):
             self.start_action(self.quit())
 
     def action_ctrl_c(self) -> None:
-        """Ctrl+C closes a page, a list or the tree, clears the input, interrupts the turn, or quits."""
+        """Ctrl+C copies what is selected, closes a page, a list or the tree, clears the input, interrupts
+        the turn, or quits.
+        """
         composer = self.top_transcript.composer
-        if isinstance(self.screen, ConfirmScreen | PageScreen | PickScreen):
+        screen: Screen[Any] = self.screen
+        if selected := screen.get_selected_text() or composer.editor.selected_text:
+            screen.clear_selection()
+            composer.editor.selection = Selection.cursor(composer.editor.cursor_location)
+            self.start_action(self.copy(selected))
+        elif isinstance(self.screen, ConfirmScreen | PageScreen | PickScreen):
             self.screen.close_by_ctrl_c()
         elif self.screen is self.main and self.main.agent_tree.has_focus:
             self.main.toggle_tree()
@@ -436,11 +543,14 @@ class TerminalApp(GuardedInputApp):
             composer.set_text("")
         elif self.chat is not None and self.chat.working:
             self.interrupt()
-        elif time.monotonic() - self._warned_at < DOUBLE_PRESS_SECONDS:
+        elif self._is_second("ctrl+c", "Press Ctrl+C again to quit."):
             self.start_action(self.quit())
-        else:
-            self._warned_at = time.monotonic()
-            self.show_notice(Notice("Press Ctrl+C again to quit."))
+
+    async def copy(self, text: str) -> None:
+        """Copy a text to the clipboard, by the terminal and by the desktop."""
+        self.copy_to_clipboard(text)
+        await copy_text(text)
+        self.show_notice(Notice(f"Copied {counted(len(text.splitlines()), 'line')}."))
 
     def action_background(self) -> None:
         """Move what the conversation waits for to the background."""
@@ -478,6 +588,7 @@ async def _run(args: argparse.Namespace, folder: Path) -> int:
     def opener(asker: Asker) -> "AbstractAsyncContextManager[GenCode]":
         return _open(args, asker)
 
+    settings = load(folder)
     app = TerminalApp(
         opener,
         folder=folder,
@@ -485,8 +596,14 @@ async def _run(args: argparse.Namespace, folder: Path) -> int:
         begin=lambda chat: _begin(chat, args),
         beside=run_schedule,
         history=PromptHistory(gen_home() / HISTORY_FILE),
-        dark=is_dark(os.environ.get("COLORFGBG", "")),
+        theme=settings.theme or ("dark" if is_dark(os.environ.get("COLORFGBG", "")) else "light"),
+        keys=settings.keys,
+        vim=settings.vim,
     )
+    if getattr(args, "session", None) == "":  # --resume without an id
+        app.submit("/resume", "")
+    if opening := getattr(args, "opening", ""):
+        app.submit(opening, "")
     told: list[int] = []
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
@@ -506,6 +623,8 @@ async def _run(args: argparse.Namespace, folder: Path) -> int:
 
 def _end_by_signal(app: TerminalApp, told: list[int], number: int) -> None:
     """A signal ends the app, and the terminal is restored."""
+    if app.lent and number == signal.SIGINT:
+        return
     told.append(number)
     app.end()
 
@@ -526,8 +645,11 @@ async def _begin(chat: ChatSession, args: argparse.Namespace) -> None:
     told = check(chat.gen, args)
     for line in told.splitlines():
         chat.notify(Notice(line, "warning"))
-    if "session" in args or "go_on" in args:
-        await chat.open(getattr(args, "session", "") or await chat.latest_session())
+    session: str = getattr(args, "session", "")
+    if "go_on" in args:
+        session = await chat.latest_session()
+    if session:
+        await chat.open(session)
 
 
 async def run_schedule(chat: ChatSession) -> None:

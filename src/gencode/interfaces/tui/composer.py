@@ -1,77 +1,83 @@
 """The input: several lines, history, paste, and completion after `@` and `/`."""
 
+import shlex
 from collections.abc import Callable, Sequence
-from typing import ClassVar
+from pathlib import Path
+from urllib.parse import unquote
 
+from msgspec import Struct
 from rich.text import Text
-from textual import events
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.message import Message
-from textual.widgets import OptionList, TextArea
+from textual.widgets import OptionList
 from textual.widgets.option_list import Option
 
+from gencode.core.messages import Image
 from gencode.core.text import visible_line
+from gencode.files.images import LARGEST_PICTURE, image_of
 from gencode.interfaces.chat.input_completion import Completion
 from gencode.interfaces.chat.prompt_history import PromptHistory
+from gencode.interfaces.chat.slash_commands import is_known_command
+from gencode.interfaces.tui.editor import Editor, without_controls
 from gencode.interfaces.tui.error_boundary import ErrorBoundary
+from gencode.interfaces.tui.vim_editor import VimEditor
 
 MAX_PASTE = 2_000_000
 MAX_INLINE_PASTE = 8_000
 MAX_INLINE_LINES = 100
 """A pasted text that is longer than this is shown as one line."""
+PICTURE_ENDINGS = (".png", ".jpg", ".jpeg", ".gif", ".webp")
 _COMPLETION_KEYS = ("up", "down", "tab", "enter", "escape")
-_CONTROL_CHARACTERS = {code: None for code in (*range(32), *range(127, 160)) if chr(code) not in "\t\n"}
 
 
-def without_controls(text: str) -> str:
-    """A text as somebody could have typed it: plain line ends, and nothing that would act on the terminal."""
-    return text.replace("\r\n", "\n").replace("\r", "\n").translate(_CONTROL_CHARACTERS)
+class Draft(Struct, frozen=True):
+    """What is typed, with what was pasted by what stands for each of it."""
+
+    text: str
+    attached: dict[str, str | Image] = {}
 
 
-class Editor(ErrorBoundary, TextArea):
-    """The text itself. Keys that belong to the composer are handed to it first."""
+def dropped_pictures(pasted: str) -> list[tuple[Path, Image | str]]:
+    """The pictures whose paths were pasted, as terminals do with files that are dropped on them.
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("ctrl+j,shift+enter,alt+enter", "new_line", "new line", show=False)
-    ]
+    Each as it is, or what is wrong with it. Nothing where anything else stands among them.
+    """
+    if len(pasted) > MAX_INLINE_PASTE or not any(ending in pasted.casefold() for ending in PICTURE_ENDINGS):
+        return []
+    try:
+        words = [pasted.strip()] if Path(pasted.strip()).is_absolute() else []
+        words = words if words and Path(words[0]).is_file() else shlex.split(pasted)
+        paths = [Path(unquote(word.removeprefix("file://")) if "://" in word else word) for word in words]
+        if not all(each.is_absolute() and each.suffix.casefold() in PICTURE_ENDINGS for each in paths):
+            return []
+        return [(path, image_of(_read(path))) for path in paths]
+    except (OSError, ValueError):
+        return []
 
-    class Pressed(Message):
-        """A key that may mean something else than text."""
 
-        def __init__(self, key: str) -> None:
-            super().__init__()
-            self.key = key
-
-    def __init__(self, taken: Callable[[str], bool], folded: Callable[[str], str]) -> None:
-        """`taken` is asked first about every key, `folded` gives what stands for a pasted text."""
-        super().__init__(soft_wrap=True, show_line_numbers=False, compact=True)
-        self._handle_key = taken
-        self._collapse = folded
-
-    def on_key(self, event: events.Key) -> None:
-        """Let the composer have the key; what it does not want is text."""
-        if self._handle_key(event.key):
-            event.stop()
-            event.prevent_default()
-
-    def on_paste(self, event: events.Paste) -> None:
-        """Put pasted text in, whatever its line ends; nothing in it is a key."""
-        event.stop()
-        event.prevent_default()
-        self.replace(self._collapse(event.text), *self.selection, maintain_selection_offset=False)
-
-    def action_new_line(self) -> None:
-        """Break the line."""
-        self.replace("\n", *self.selection, maintain_selection_offset=False)
+def _read(path: Path) -> bytes:
+    """A regular file, so far as it may be a picture."""
+    if not path.is_file():  # nobody waits for a pipe
+        raise FileNotFoundError(path)
+    with path.open("rb") as file:
+        return file.read(LARGEST_PICTURE + 1)
 
 
 class Composer(ErrorBoundary, Vertical):
     """Sends what is typed."""
 
     class Submitted(Message):
-        """A message or a command was submitted."""
+        """A message or a command was submitted, as it was typed in `draft`."""
+
+        def __init__(self, text: str, images: tuple[Image, ...], draft: "Draft") -> None:
+            super().__init__()
+            self.text = text
+            self.images = images
+            self.draft = draft
+
+    class Remarked(Message):
+        """Something about what was pasted has to be said."""
 
         def __init__(self, text: str) -> None:
             super().__init__()
@@ -80,7 +86,9 @@ class Composer(ErrorBoundary, Vertical):
     class TranscriptWanted(Message):
         """The focus should go to the transcript."""
 
-    def __init__(self, history: PromptHistory, offers: Callable[[str], Sequence[Completion]]) -> None:
+    def __init__(
+        self, history: PromptHistory, offers: Callable[[str], Sequence[Completion]], *, vim: bool = False
+    ) -> None:
         super().__init__()
         self._history = history
         self._complete_text = offers
@@ -90,9 +98,9 @@ class Composer(ErrorBoundary, Vertical):
         """The text for which no completion is wanted."""
         self._moved = False
         """Whether somebody went through the completions."""
-        self._pastes: dict[str, str] = {}
-        """Long texts that were pasted, by what stands for each of them."""
-        self.editor = Editor(self._handle_key, self._collapse_paste)
+        self._attached: dict[str, str | Image] = {}
+        """Long texts and pictures that were pasted, by what stands for each of them."""
+        self.editor = (VimEditor if vim else Editor)(self._handle_key, self._collapse_paste)
         self.choices = OptionList(markup=False)
 
     def compose(self) -> ComposeResult:
@@ -190,6 +198,8 @@ class Composer(ErrorBoundary, Vertical):
         """Whether what is typed can be sent as it is: it is what would be taken, or a word of a command."""
         if self.text.startswith("/") and len(self.text.split()) > 1 and not self._moved:
             return "@" not in self.text
+        if not self._moved and is_known_command(self.text):  # also under its other name
+            return True
         chosen = self._chosen()
         return chosen is not None and chosen.text.strip() == self.text.strip() and "@" not in self.text
 
@@ -202,27 +212,56 @@ class Composer(ErrorBoundary, Vertical):
             self.set_text(chosen.text)
 
     def _collapse_paste(self, pasted: str) -> str:
-        """A pasted text, or a line that stands for it where it is long; sent, it is the text again."""
+        """A pasted text, or what stands for it where it is long or names pictures; sent, it is that again."""
         text = without_controls(pasted[:MAX_PASTE])
+        if pictures := dropped_pictures(text):
+            return " ".join(self._mark_for(path.name, found) or str(path) for path, found in pictures)
         lines = text.count("\n") + 1
         if len(text) <= MAX_INLINE_PASTE and lines <= MAX_INLINE_LINES:
             return text
         cut = ", truncated" if len(pasted) > MAX_PASTE else ""
-        mark = f"[pasted text {len(self._pastes) + 1}: {lines:,} lines, {len(text):,} characters{cut}]"
-        self._pastes[mark] = text
+        mark = f"[pasted text {len(self._attached) + 1}: {lines:,} lines, {len(text):,} characters{cut}]"
+        self._attached[mark] = text
         return mark
 
-    def _send(self) -> None:
+    def attach_picture(self, raw: bytes) -> None:
+        """Attach a picture from the clipboard."""
+        self.editor.insert(self._mark_for("clipboard", image_of(raw)))
+
+    def _mark_for(self, name: str, found: Image | str) -> str:
+        """What stands for a picture; nothing where it is none, which is said."""
+        if isinstance(found, str):
+            self.post_message(self.Remarked(f"{visible_line(name, 60)} was not attached: an image {found}."))
+            return ""
+        mark = f"[image {len(self._attached) + 1}: {visible_line(name, 60)}]"
+        self._attached[mark] = found
+        return mark
+
+    @property
+    def whole_text(self) -> str:
+        """What is typed, with the long texts that were pasted."""
         text = self.text
-        for mark, pasted in self._pastes.items():
-            text = text.replace(mark, pasted)
-        text = text.strip("\n").rstrip()
+        for mark, pasted in self._attached.items():
+            text = text.replace(mark, pasted) if isinstance(pasted, str) else text
+        return text.strip("\n").rstrip()
+
+    def restore(self, draft: "Draft") -> None:
+        """What could not be sent stands in the input again, unless something else does by now."""
+        if not self.text:
+            self._attached = dict(draft.attached)
+            self.set_text(draft.text)
+
+    def _send(self) -> None:
+        draft, text = Draft(self.text, self._attached), self.whole_text
         if not text.strip():
             return
-        self._pastes = {}
+        images = tuple(
+            each for mark, each in self._attached.items() if isinstance(each, Image) and mark in text
+        )
+        self._attached = {}
         self._history.add(text)
         self.set_text("")
-        self.post_message(self.Submitted(text))
+        self.post_message(self.Submitted(text, images, draft))
 
     def _earlier(self) -> bool:
         found = self._history.earlier(self.text)

@@ -11,6 +11,7 @@ from textual.await_complete import AwaitComplete
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical, VerticalScroll
 from textual.screen import ModalScreen
+from textual.widget import Widget
 from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
@@ -124,27 +125,35 @@ class Dialog(ErrorBoundary, ModalScreen[Result]):
             self.dismiss()
 
 
-def fit_height(dialog: Vertical, part: VerticalScroll) -> None:
-    """Give a part so many lines that everything else in its dialog stays in sight."""
+def fit_height(dialog: Vertical, part: VerticalScroll, share: float = 1.0) -> None:
+    """Give a part so many lines that the rest of its dialog stays in sight, in a share of the height."""
     others = [each for each in dialog.children if each is not part and each.display]
     taken = sum(max(each.outer_size.height, 1) + each.styles.margin.height for each in others)
-    room = max(int(dialog.screen.size.height * HEIGHT_SHARE) - FRAME_LINES - taken, MIN_LINES)
+    height = int(dialog.screen.size.height * min(share, HEIGHT_SHARE))
+    room = max(height - FRAME_LINES - taken, MIN_LINES)
     if part.styles.max_height is None or part.styles.max_height.value != room:
         part.styles.max_height = room
 
 
-def scroll_by_page_keys(screen: "Dialog[Any]", event: events.Key) -> None:
-    """The page keys scroll what a dialog shows, although its answers have the focus."""
-    if event.key in ("pageup", "pagedown"):
-        event.stop()
-        event.prevent_default()
-        down = event.key == "pagedown"
-        parts = list(screen.query(VerticalScroll))
-        below = [each for each in parts if each.scroll_offset.y < each.max_scroll_y]
-        above = [each for each in reversed(parts) if each.scroll_offset.y > 0]
-        for part in below[:1] if down else above[:1]:
-            step = max(part.size.height - 1, 1)
-            part.scroll_relative(y=step if down else -step, animate=False)
+def scroll_by_page_keys(screen: "Dialog[Any]", event: events.Key, behind: Widget | None = None) -> None:
+    """The page keys scroll what a dialog shows, although its answers have the focus.
+
+    From its beginning on they scroll what lies `behind` it.
+    """
+    if event.key not in ("pageup", "pagedown"):
+        return
+    event.stop()
+    event.prevent_default()
+    down = event.key == "pagedown"
+    parts: list[Widget] = list(screen.query(VerticalScroll))
+    below = [each for each in parts if each.scroll_offset.y < each.max_scroll_y]
+    above = [each for each in reversed(parts) if each.scroll_offset.y > 0]
+    if behind is not None:
+        below = [behind, *below] if behind.scroll_offset.y < behind.max_scroll_y else below
+        above = [*above, behind]
+    for part in below[:1] if down else above[:1]:
+        step = max(part.size.height - 1, 1)
+        part.scroll_relative(y=step if down else -step, animate=False)
 
 
 class ConfirmScreen(Dialog[bool]):
@@ -197,23 +206,56 @@ class QuitScreen(ConfirmScreen):
         self.dismiss(True)
 
 
+class ChoiceScreen(Dialog[str | None]):
+    """A text above several answers, of which one is chosen."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "dismiss", show=False)]
+    key_help = "Up and Down select · Enter confirms · Esc cancels"
+
+    def __init__(self, text: str, answers: Sequence[tuple[str, str]]) -> None:
+        super().__init__()
+        self._text = text
+        self._answers = answers
+
+    def compose(self) -> ComposeResult:
+        """The text above the answers."""
+        with Vertical(classes="dialog wide"):
+            with VerticalScroll(classes="body"):
+                yield WrappedText(self._text)
+            yield OptionList(*(Option(Text(f" {says}"), id=key) for key, says in self._answers), markup=False)
+
+    def on_mount(self) -> None:
+        """The first answer is marked."""
+        answers = self.query_one(OptionList)
+        answers.highlighted = 0
+        answers.focus()
+
+    def on_key(self, event: events.Key) -> None:
+        """The page keys scroll what is shown."""
+        scroll_by_page_keys(self, event)
+
+    def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
+        """One of them was chosen."""
+        self.dismiss(event.option_id)
+
+
 class PageScreen(Dialog[None]):
     """A page to read; Esc or Enter closes it, and so does typing, which goes to the input."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,enter", "dismiss", show=False)]
     key_help = "Esc or Enter closes this page · start typing to write a message"
 
-    def __init__(self, title: str, text: str) -> None:
+    def __init__(self, title: str, page: str | RenderedText) -> None:
         super().__init__()
         self._title = title
-        self._text = text
+        self._page = page
 
     def compose(self) -> ComposeResult:
         """The title, then the text."""
         with Vertical(classes="dialog wide"):
             yield Static(Text(f"{visible_line(self._title, 100)}   (Esc closes)", "bold"), markup=False)
             with VerticalScroll(classes="body"):
-                yield WrappedText(self._text)
+                yield WrappedText(self._page) if isinstance(self._page, str) else self._page
 
     def on_mount(self) -> None:
         """The text scrolls at once."""
@@ -226,14 +268,16 @@ class PickScreen(Dialog[str | None]):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "dismiss", show=False),
         Binding("up", "move(-1)", show=False, priority=True),
-        Binding("down", "move(1)", show=False, priority=True),
+        Binding("down,ctrl+r", "move(1)", show=False, priority=True),
     ]
     key_help = "Type to filter · Enter selects · Esc closes"
 
-    def __init__(self, title: str, lines: Sequence[tuple[str, str]]) -> None:
+    def __init__(self, title: str, lines: Sequence[tuple[str, str]], now: str = "") -> None:
+        """`now` is the line that is marked first."""
         super().__init__()
         self._title = title
         self._lines = lines
+        self._now = now
 
     def compose(self) -> ComposeResult:
         """The title, what narrows it, the list."""
@@ -245,6 +289,9 @@ class PickScreen(Dialog[str | None]):
     def on_mount(self) -> None:
         """Everything is shown first."""
         self._narrow("")
+        keys = [key for key, _ in self._lines]
+        if self._now in keys:
+            self.query_one(OptionList).highlighted = keys.index(self._now)
         self.query_one(Input).focus()
 
     def _narrow(self, typed: str) -> None:

@@ -10,21 +10,39 @@ from rich.padding import Padding
 from rich.syntax import Syntax
 from rich.text import Text
 
+from gencode.core.ids import moment
+from gencode.core.messages import NoticeKind
 from gencode.core.text import visible, visible_line
-from gencode.interfaces.render.number_format import counted
+from gencode.interfaces.render.agent_view import gist
+from gencode.interfaces.render.file_diff import DiffLine, change_counts, diff_of_call
+from gencode.interfaces.render.number_format import counted, seconds
 from gencode.interfaces.render.transcript import (
     Call,
     IncomingMessage,
     Remark,
     Reply,
+    Step,
     Thought,
-    diff_of,
-    kind_of,
+    todos_of,
 )
+from gencode.interfaces.tui.diff_view import DiffView
 
 RESULT_LINES = 200
+DIFF_LINES = 12
+LIVE_LINES = 5
+LAST_LINES = 3
+FAILED_LINES = 8
+ANSWER_LINES = 6
+"""So many lines of a difference, of a running command, of one that went well or failed, and of an answer."""
+SLOW_SECONDS = 1.0
+"""The time of a call that took less is not shown."""
+BRANCH = "  └ "
+OUTPUT = "│"
+SHOWN_RESULTS = frozenset({"AskUserQuestion"})
+"""The tools whose result is what the person said."""
 MAX_CODE = 60_000
 MAX_MESSAGE = 20_000
+MOST_QUEUED_LINES = 12
 _SIGNS = {
     "asked": ("?", "warn"),
     "waiting": ("○", "faint"),
@@ -33,7 +51,7 @@ _SIGNS = {
     "failed": ("✗", "bad"),
     "denied": ("⊘", "bad"),
 }
-_SENDERS = {"user": "You", "system": "GenCode", "summary": "Summary"}
+_SENDERS = {"user": "You", "system": "GenCode", "summary": "Summary of the conversation so far"}
 
 
 class _Heading(Heading):
@@ -61,19 +79,41 @@ def markdown(text: str, code: str, *, verbatim: bool = False) -> RenderableType:
     return Text(visible(text)) if verbatim else _Markdown(visible(text), code)
 
 
-def message(entry: IncomingMessage, names: dict[str, str]) -> RenderableType:
-    """Something that was said to the agent, and by whom."""
-    if entry.sender == "user":
-        text, rest = _shortened(entry.text)
-        shown = visible(text).rstrip("\n").replace("\n", "\n  ")
-        return Text.assemble(("› ", "you"), (shown, "you"), (rest, "faint"))
-    text = visible(entry.text).rstrip("\n")
-    sender = _SENDERS.get(entry.sender) or names.get(entry.sender, entry.sender)
+def prompt(entry: IncomingMessage) -> RenderableType:
+    """What the person said, on a band of its own."""
+    text, rest = _shortened(entry.text)
+    shown = visible(text).rstrip("\n").replace("\n", "\n  ")
+    return Padding(Text.assemble(("› ", "you"), shown, (rest, "faint")), 0, style="prompt")
+
+
+def message(entry: IncomingMessage, names: dict[str, str], *, opened: bool) -> RenderableType:
+    """A message of GenCode or of another agent: its first line, or all of it."""
+    text = visible(entry.text).strip("\n")
     lines = text.splitlines()
-    head = Text.assemble((f"⋮ {visible_line(sender, 40)}: ", "system"), (lines[0] if lines else "", "system"))
+    if opened:
+        head = Text(f"▾ {_sender(entry, names)}", "system")
+        return Group(head, Padding(Text(text, "system"), (0, 0, 0, 2)))
+    if (
+        entry.sender == "system" and (entry.results or entry.notice is NoticeKind.FILES)
+    ) or entry.sender == "summary":
+        return Text(f"▸ {_sender(entry, names)} ({counted(len(lines), 'line')})", "system")
+    head = Text.assemble((f"⋮ {_sender(entry, names)}: ", "system"), (lines[0] if lines else "", "system"))
     if len(lines) > 1:
         head.append(f" (+{counted(len(lines) - 1, 'line')})", "faint")
     return head
+
+
+def _sender(entry: IncomingMessage, names: dict[str, str]) -> str:
+    """Who sent a message; of what GenCode sends, what it brings."""
+    if entry.sender == "system" and entry.results:
+        found = [names[each] for each in entry.results if each in names]
+        commands = len(entry.results) - len(found)
+        if commands:
+            found.append(counted(commands, "background command"))
+        return visible_line(f"Result of {', '.join(found)}", 200)
+    if entry.sender == "system" and entry.notice is NoticeKind.FILES:
+        return "Attached files"
+    return visible_line(_SENDERS.get(entry.sender) or names.get(entry.sender, entry.sender), 40)
 
 
 def _shortened(text: str) -> tuple[str, str]:
@@ -83,15 +123,6 @@ def _shortened(text: str) -> tuple[str, str]:
     kept = "\n".join(lines[:RESULT_LINES])
     left = len(text) - len(kept)
     return kept, f"\n  … {counted(left, 'more character')} (sent in full)" if left else ""
-
-
-def full_message(entry: IncomingMessage, names: dict[str, str]) -> RenderableType:
-    """The full text of a message from GenCode or another agent."""
-    sender = _SENDERS.get(entry.sender) or names.get(entry.sender, entry.sender)
-    return Group(
-        Text(f"⋮ {visible_line(sender, 40)}:", "system"),
-        Padding(Text(visible(entry.text).rstrip("\n"), "system"), (0, 0, 0, 2)),
-    )
 
 
 def thought(entry: Thought, *, opened: bool) -> RenderableType:
@@ -112,44 +143,125 @@ def reply(entry: Reply) -> RenderableType:
     return Group(said, CUT) if entry.partial else said
 
 
-def call(entry: Call, *, opened: bool) -> RenderableType:
-    """A call as one line; opened, with everything it said and what came of it."""
+def call(entry: Call, now: str, code: str, *, opened: bool) -> RenderableType:
+    """A call in a line with how it ended, and below it what a person should see of it; opened, all of it."""
     sign, style = _SIGNS[entry.state]
     line = Text(no_wrap=not opened, overflow="ellipsis")
     line.append(f"{sign} ", style)
-    line.append(visible_line(entry.line, 200), "call")
-    if remark := _remark(entry):
-        line.append(f"  {remark}", "bad" if entry.state in ("failed", "denied") else "faint")
+    line.append(visible_line(entry.tool, 40), "bold")
+    ended, ended_style = _how_it_ended(entry, now)
+    diff = diff_of_call(entry.tool, entry.input, entry.lines)
+    steps = todos_of(entry.tool, entry.input)
+    about = _progress_of(steps) if steps else entry.about
+    line.append(f" {visible_line(about, 200)}" if about else "", "call")
+    if diff and entry.state != "denied":
+        line.append(f" {change_counts(diff)}", "faint")
+    line.append(f" · {ended}" if ended else "", ended_style)
     parts: list[RenderableType] = [line]
-    if diff := diff_of(entry.tool, entry.input):
-        shown = diff if opened else diff[:8]
-        parts.append(Padding(diff_lines(shown), (0, 0, 0, 2)))
+    if why := _why_not(entry):
+        parts.append(Text(f"{BRANCH}{why}", "bad"))
+    if diff:
+        shown = diff if opened else diff[:DIFF_LINES]
+        parts.append(Padding(DiffView(shown, changed_file(entry), code), (0, 0, 0, 2)))
         if len(diff) > len(shown):
             parts.append(Text(f"  … {counted(len(diff) - len(shown), 'more line')} (Enter opens)", "faint"))
     if opened:
-        parts += _details(entry, with_input=not diff)
+        parts += [step_lines(steps, len(steps))] if steps else _details(entry, with_input=not diff)
+    elif output := _last_lines(entry):
+        parts.append(
+            Text(
+                "\n".join(f"  {OUTPUT} {each}" for each in output), "faint", no_wrap=True, overflow="ellipsis"
+            )
+        )
     return parts[0] if len(parts) == 1 else Group(*parts)
 
 
-def _remark(entry: Call) -> str:
+def changed_file(entry: Call) -> str:
+    """The file that a call changes, as the model named it."""
+    return str(next((value for name in ("file_path", "path") if (value := entry.input.get(name))), ""))
+
+
+def long_diff(entry: Call) -> list[DiffLine]:
+    """What a call changes, where the transcript has no room for all of it."""
+    diff = diff_of_call(entry.tool, entry.input, entry.lines)
+    return diff if len(diff) > DIFF_LINES else []
+
+
+def _how_it_ended(entry: Call, now: str) -> tuple[str, str]:
+    """The state of a call in a few words, and their style: time and exit code of a command, or a result."""
+    time = ""
+    if entry.state == "running" and entry.since:
+        elapsed = (moment(now) - moment(entry.since)).total_seconds()
+        time = seconds(elapsed, whole=True) if elapsed >= SLOW_SECONDS else ""
+    elif entry.seconds is not None and entry.seconds >= SLOW_SECONDS:
+        time = seconds(entry.seconds)
     match entry.state:
         case "asked":
-            return "waiting for an answer"
+            return "needs your approval", "warn"
         case "denied":
-            return "You declined this" if entry.declined else f"refused: {visible_line(entry.why, 160)}"
+            return ("declined" if entry.declined else "refused"), "bad"
         case "running":
-            return visible_line(entry.step, 100)
+            return " · ".join(filter(None, (visible_line(entry.step, 100), time))), "busy"
+        case "waiting":
+            return "", "faint"
+        case _ if entry.ran:
+            code = "stopped" if entry.exit is None else f"exit {entry.exit}"
+            found = gist(entry.result) if _is_short(entry) else ""
+            return " · ".join(filter(None, (code, time, found))), "bad" if entry.exit != 0 else "faint"
         case "failed":
-            return visible_line(entry.result or entry.step, 160)
+            return "failed", "bad"
+        case _ if entry.tool in SHOWN_RESULTS or entry.lines or todos_of(entry.tool, entry.input):
+            return time, "faint"
         case _:
-            lines = entry.result.count("\n") + 1 if entry.result.strip() else 0
-            return (
-                ""
-                if not lines
-                else f"→ {lines} lines"
-                if lines > 1
-                else f"→ {visible_line(entry.result, 80)}"
-            )
+            found = gist(entry.result) if entry.result.strip() else ""
+            return " · ".join(filter(None, (found, time))), "faint"
+
+
+def _why_not(entry: Call) -> str:
+    """Why a call was refused or failed, on a line of its own."""
+    if entry.state == "denied":
+        return "You declined this." if entry.declined else visible_line(entry.why, 300)
+    if entry.state == "failed" and not entry.ran:
+        return visible_line(entry.result or entry.step, 300)
+    return ""
+
+
+def _last_lines(entry: Call) -> list[str]:
+    """The last lines that a command wrote, and the answer of the person to a question."""
+    if entry.tool in SHOWN_RESULTS and entry.state == "done":
+        return visible(entry.result).strip().splitlines()[:ANSWER_LINES]
+    if entry.state == "running":
+        return visible(entry.tail).rstrip().splitlines()[-LIVE_LINES:]
+    if entry.ran and not _is_short(entry):
+        lines = visible(entry.result).strip().splitlines()
+        most = LAST_LINES if entry.exit == 0 else FAILED_LINES
+        more = len(lines) - most
+        hidden = [f"… {counted(more, 'earlier line')} (Enter opens)"] if more > 0 else []
+        return [*hidden, *lines[-most:]]
+    return []
+
+
+def _is_short(entry: Call) -> bool:
+    """Whether the output of a command that went well is a single line, which stands behind it."""
+    return entry.exit == 0 and "\n" not in entry.result.strip()
+
+
+def _progress_of(steps: Sequence[Step]) -> str:
+    return f"{sum(step.done for step in steps)} of {counted(len(steps), 'step')} done"
+
+
+def step_lines(steps: Sequence[Step], most: int) -> Text:
+    """The steps of an agent from the one it works on: the first of these, and how many follow."""
+    first = next((place for place, step in enumerate(steps) if not step.done), 0)
+    first = max(min(first - 1, len(steps) - most), 0)
+    drawn = Text(no_wrap=True, overflow="ellipsis")
+    for number, step in enumerate(steps[first : first + most]):
+        sign, style = ("✓", "faint") if step.done else ("▸", "bold") if step.active else ("○", "call")
+        drawn.append("\n" if number else "")
+        drawn.append(f"  {sign} {step.text}", style)
+    if (left := len(steps) - first - most) > 0:
+        drawn.append(f"  … {left} more", "faint")
+    return drawn
 
 
 def _details(entry: Call, *, with_input: bool) -> list[RenderableType]:
@@ -169,24 +281,20 @@ def _details(entry: Call, *, with_input: bool) -> list[RenderableType]:
     return parts
 
 
-def diff_lines(lines: Sequence[str]) -> Text:
-    """Lines of a diff, each in its colour; what is added and removed is also marked by its sign."""
-    drawn = Text()
-    for number, line in enumerate(lines):
-        drawn.append("\n" if number else "")
-        drawn.append(visible(line), kind_of(line))
-    return drawn
-
-
 def remark(entry: Remark) -> RenderableType:
     """A remark of GenCode about the run."""
-    return Text(f"— {visible_line(entry.text, 500)}", "bad" if entry.bad else "warn")
+    return Text(f"— {visible_line(entry.text, 500)}", "bad" if entry.bad else "faint")
 
 
 def queued_message(text: str) -> RenderableType:
     """A message that is queued."""
+    first, *others = text.strip().splitlines()[:MOST_QUEUED_LINES]
     line = Text(no_wrap=True, overflow="ellipsis")
     line.append("› ", "you")
-    line.append(visible_line(text, 200), "faint")
+    line.append(visible_line(first, 200), "faint")
     line.append("  (queued)", "warn")
+    for other in others:
+        line.append(f"\n  {visible_line(other, 200)}", "faint")
+    if (left := text.strip().count("\n") + 1 - MOST_QUEUED_LINES) > 0:
+        line.append(f"\n  … {counted(left, 'more line')}", "faint")
     return line

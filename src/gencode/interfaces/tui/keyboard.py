@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections import deque
-from typing import Any, TypeVar
+from typing import Any, TypeGuard, TypeVar
 
 from textual import events
 from textual.await_complete import AwaitComplete
@@ -15,10 +15,9 @@ from textual.timer import Timer
 from textual.widgets import Input
 
 from gencode.core.text import UNFINISHED
-from gencode.interfaces.tui.composer import Editor
 from gencode.interfaces.tui.dialogs import Dialog, PageScreen
+from gencode.interfaces.tui.editor import Editor
 from gencode.interfaces.tui.error_boundary import ErrorBoundaryApp
-from gencode.interfaces.tui.tree import TreePanel
 
 Result = TypeVar("Result")
 QUIET_SECONDS = 1.0
@@ -41,6 +40,8 @@ class GuardedDialog(Dialog[Result]):
         self._seen_at = time.monotonic()
         self._pressed_at = _NEVER
         self._accepting = False
+        self.held: list[events.Key] = []
+        """The letter of an answer, as often as it was pressed: it answers unless a text follows it."""
         self.in_sight = False
 
     def on_mount(self) -> None:
@@ -50,6 +51,17 @@ class GuardedDialog(Dialog[Result]):
     def _come_into_sight(self) -> None:
         self._seen_at = time.monotonic()
         self.in_sight = True
+
+    def on_screen_resume(self) -> None:
+        """What lay on it has gone: the key that closed it may come twice."""
+        super().on_screen_resume()
+        self.pause()
+
+    def pause(self) -> None:
+        """It waits anew: what was pressed was meant for something else, and so may be what follows."""
+        self._seen_at = time.monotonic()
+        self._accepting = False
+        self.held = []
 
     @property
     def text_field(self) -> Input | None:
@@ -61,6 +73,14 @@ class GuardedDialog(Dialog[Result]):
         self._accepting = self._accepting or at - max(before, self._seen_at) >= QUIET_SECONDS
         self._pressed_at = at
         return self._accepting
+
+    def takes(self, event: events.Event) -> bool:
+        """Whether a piece of text means something here."""
+        return True
+
+    def text_followed(self) -> None:
+        """What was pressed was not an answer but the beginning of a text."""
+        self.pause()
 
     @property
     def is_pausing(self) -> bool:
@@ -179,6 +199,11 @@ class GuardedInputApp(OrderedInputApp):
     closed_at = _NEVER
     """When a guarded dialog was closed last: a key that was pressed before that was meant for it."""
 
+    def __init__(self, driver_class: type[Driver]) -> None:
+        super().__init__(driver_class)
+        self._untimely: list[events.Key] = []
+        """Letters that came too soon for a dialog: an answer, or the beginning of a sentence."""
+
     async def handle_input(self, event: events.Event) -> None:
         """Leave alone what is not meant for the dialog in sight; what belongs to a text goes on into it."""
         acts = isinstance(event, events.Key | events.Paste | events.MouseDown | events.MouseUp)
@@ -213,19 +238,55 @@ class GuardedInputApp(OrderedInputApp):
             self.typed_at = event.time
             self._insert_typed(event, focused=True)
             return False
+        if isinstance(screen, GuardedDialog) and screen.held and not belated and _is_text(event):
+            self._follow_letter(event, screen)
+            return False
+        if self._is_global_key(event):
+            if isinstance(screen, GuardedDialog) and event.key not in _SCROLL_KEYS:
+                screen.pause()
+            return True
         if not belated and (not isinstance(screen, GuardedDialog) or screen.accepts(event.time, before)):
+            self._untimely = []
+            if isinstance(screen, GuardedDialog):
+                if _begins_text(event) and not screen.takes(event):
+                    self._follow_letter(event, screen)
+                    return False
+                screen.held = []
             field = screen.text_field if isinstance(screen, GuardedDialog) else None
             if field is not None and _begins_text(event):
                 screen.set_focus(field)  # before the next key, which may be the Enter that sends it
             into_text = isinstance(self.focused, Editor | Input) and _is_text(event)
             self.typed_at = event.time if into_text else _NEVER
             return True
-        if self._is_global_key(event):
-            return True
-        if _is_text(event) and event.time - self.typed_at < QUIET_SECONDS:
-            self.typed_at = event.time
-            self._insert_typed(event)
+        if _is_text(event):
+            self._keep_text(event)
         return False
+
+    def _follow_letter(self, event: events.Event, screen: GuardedDialog[Any]) -> None:
+        """Put text, with the letter of an answer before it, into the input; the same letter again is none."""
+        if screen.held and isinstance(event, events.Key) and event.key == screen.held[0].key:
+            screen.held.append(event)
+            return
+        for each in (*screen.held, event):
+            self._insert_typed(each)
+        self.typed_at = event.time
+        screen.text_followed()
+
+    def _keep_text(self, event: events.Event) -> None:
+        """Let what is typed at a dialog go on into the text; a single letter is an answer that came too soon.
+
+        Two different ones are the beginning of a sentence, of which nothing is lost.
+        """
+        if event.time - self.typed_at >= QUIET_SECONDS and isinstance(event, events.Key):
+            if not _begins_text(event):
+                return
+            self._untimely.append(event)
+            if len({each.character for each in self._untimely}) == 1:
+                return
+        for each in (*self._untimely[:-1], event):
+            self._insert_typed(each)
+        self._untimely = []
+        self.typed_at = event.time
 
     def _starts_typing(self, event: events.Event, screen: Screen[Any]) -> bool:
         """Whether somebody begins to write where it means nothing else; the next key goes there as well."""
@@ -233,11 +294,9 @@ class GuardedInputApp(OrderedInputApp):
             return _begins_text(event)
         if isinstance(self.focused, Editor | Input) or not screen.query(Editor):
             return False
-        if isinstance(self.focused, TreePanel) and isinstance(event, events.Key):
-            return event.character == "/"
         return _is_text(event) and not _erases(event)
 
-    def _is_global_key(self, event: events.Event) -> bool:
+    def _is_global_key(self, event: events.Event) -> TypeGuard[events.Key]:
         """Whether it is a key that answers nothing: it reads on, or belongs to the whole app."""
         if not isinstance(event, events.Key):
             return False

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from msgspec import Struct
 from rich.console import Group, RenderableType
 from rich.text import Text
 from textual import events
@@ -13,6 +14,7 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical, VerticalScroll
 from textual.screen import Screen
+from textual.widget import Widget
 from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
@@ -21,9 +23,10 @@ from gencode.core.questions import NOBODY, Answer, Inquiry, Question
 from gencode.core.text import visible
 from gencode.interfaces.chat import question_text
 from gencode.interfaces.chat.notices import Notice, report_errors
-from gencode.interfaces.chat.question_text import outcome_text, question_outcome, unanswered_text
+from gencode.interfaces.chat.question_text import Choice, outcome_text, question_outcome, unanswered_text
+from gencode.interfaces.render.file_diff import unified_lines
 from gencode.interfaces.tui.dialogs import Dialog, RenderedText, ScrollHint, fit_height, scroll_by_page_keys
-from gencode.interfaces.tui.entry_renderers import diff_lines
+from gencode.interfaces.tui.diff_view import DiffView
 from gencode.interfaces.tui.keyboard import GuardedDialog
 from gencode.interfaces.tui.strip_renderer import StripRenderer
 
@@ -34,38 +37,54 @@ DECLINE = Answer(False)
 REFRESH_SECONDS = 0.1
 WITHDRAWN_SECONDS = 2.0
 """So long a question that was answered elsewhere stays in sight, and takes no key."""
+DOCKED_SHARE = 0.7
+"""So much of the height a question takes, so that the conversation above it stays in sight."""
+LOW_SCREEN = 30
+WHEEL_LINES = 3
 DOUBLE_ENTER_SECONDS = 0.6
 """An Enter that comes so soon after the one before it was pressed twice."""
+LETTER_SECONDS = 0.7
+"""A letter answers when nothing else was pressed for so long: more text makes it the beginning of a word."""
 PAUSE_TEXT = "keys work after a short pause"
 WITHDRAWN_TEXT = "This question was answered elsewhere, or withdrawn."
 _ESC_LEAVES_OPEN = "from another process · Esc leaves it open"
 LEFT_OPEN = "The question stays open. List it with: gen task questions"
 
 
-def no_others() -> int:
-    """No other question waits."""
-    return 1
+class QuestionContext(Struct, frozen=True):
+    """What is around a question: how many wait, the transcript behind it, the folder of the session."""
+
+    waiting: Callable[[], int] = lambda: 1
+    transcript: Callable[[], Widget | None] = lambda: None
+    folder: str = ""
+
+
+NOTHING_AROUND = QuestionContext()
 
 
 class QuestionScreen(GuardedDialog[Answer]):
     """What an agent asks, in a frame that says whether keys count and what Esc does.
 
-    `waiting` counts the questions that wait with this one. A `far` one is asked by another process.
+    A `remote` one is asked by another process.
     """
 
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "leave", show=False)]
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "leave", show=False),
+        Binding("ctrl+o", "enlarge", show=False),
+    ]
     no = DECLINE
     esc_effect: ClassVar[str] = "Esc to decline"
 
     def __init__(
-        self, question: Question, renderer: StripRenderer, waiting: Callable[[], int] = no_others
+        self, question: Question, renderer: StripRenderer, around: QuestionContext = NOTHING_AROUND
     ) -> None:
         super().__init__()
         self.question = question
         self.remote = question.away is not None
         self._renderer = renderer
-        self._waiting = waiting
+        self._around = around
         self._withdrawn_shown = False
+        self._enlarged = False
         self.closed = asyncio.Event()
         """Set once it is on no screen any more."""
         self._body = VerticalScroll(classes="body asks")
@@ -78,13 +97,18 @@ class QuestionScreen(GuardedDialog[Answer]):
     @property
     def waiting_text(self) -> str:
         """How many other questions wait."""
-        others = self._waiting() - 1
+        others = self._around.waiting() - 1
         return f"  ({others} more waiting)" if others > 0 else ""
 
     @property
     def esc_help(self) -> str:
         """What Esc does; nothing once somebody else has answered."""
         return "" if self._withdrawn_shown else (_ESC_LEAVES_OPEN if self.remote else self.esc_effect)
+
+    @property
+    def keys_help(self) -> str:
+        """What the frame says about keys."""
+        return self.esc_help
 
     @property
     def unsent_text(self) -> str:
@@ -108,10 +132,30 @@ class QuestionScreen(GuardedDialog[Answer]):
         for below in self.query(ScrollHint):
             below.update_count()
         dialog = self.query_one(".dialog", Vertical)
-        fit_height(dialog, self._body)
+        fit_height(dialog, self._body, 1.0 if self._is_tall else DOCKED_SHARE)
         dialog.border_subtitle = (
-            PAUSE_TEXT if self.is_pausing and not self._withdrawn_shown else self.esc_help
+            PAUSE_TEXT if self.is_pausing and not self._withdrawn_shown else self.keys_help
         )
+
+    @property
+    def _is_tall(self) -> bool:
+        """Whether it takes the whole height: where it was enlarged, and where there is little."""
+        return self._enlarged or self.size.height <= LOW_SCREEN
+
+    def action_enlarge(self) -> None:
+        """Take the whole height, or leave the conversation in sight again."""
+        self._enlarged = not self._enlarged
+        self.update_status()
+
+    def on_mouse_scroll_up(self) -> None:
+        """The wheel beside the question scrolls the conversation."""
+        if (view := self._around.transcript()) is not None:
+            view.scroll_relative(y=-WHEEL_LINES, animate=False)
+
+    def on_mouse_scroll_down(self) -> None:
+        """The wheel beside the question scrolls the conversation."""
+        if (view := self._around.transcript()) is not None:
+            view.scroll_relative(y=WHEEL_LINES, animate=False)
 
     def accepts(self, at: float, before: float) -> bool:
         """Nothing is meant for a question that somebody else has answered."""
@@ -149,19 +193,21 @@ class QuestionScreen(GuardedDialog[Answer]):
 
 
 class ApprovalScreen(QuestionScreen):
-    """Who wants to do exactly what, and which rule asked; one key answers."""
+    """Who wants to do exactly what, and which rule asked; one letter, or Enter, answers."""
 
     def __init__(
-        self, question: Question, renderer: StripRenderer, waiting: Callable[[], int] = no_others
+        self, question: Question, renderer: StripRenderer, around: QuestionContext = NOTHING_AROUND
     ) -> None:
-        super().__init__(question, renderer, waiting)
-        self._choices = [
-            each
-            for each in question_text.choices(question)
-            if not (
-                self.remote and each.answer.reach == "session"
-            )  # which would be for the agent and those below
-        ]
+        super().__init__(question, renderer, around)
+        self._choices = [each for each in question_text.choices(question) if self._is_offered(each)]
+        self._instead = Input(placeholder=f"{question_text.INSTEAD_ASKS} Then Enter", select_on_focus=False)
+
+    def _is_offered(self, choice: Choice) -> bool:
+        """Whether an answer differs from the others: the main agent and its subagents are the session."""
+        reach = choice.answer.reach
+        if self.remote:
+            return reach != "session"  # which is there for the agent and its subagents
+        return reach != "agent" and not (reach == "subtree" and len(self.question.path) < 2)
 
     def _head_text(self) -> Text:
         head = Text(question_text.headline(self.question), "bold")
@@ -169,15 +215,22 @@ class ApprovalScreen(QuestionScreen):
 
     def compose(self) -> ComposeResult:
         """The question above its answers."""
-        parts: list[RenderableType] = [Text(question_text.call_text(self.question), "warn")]
+        call = self.question.call
+        parts: list[RenderableType] = [Text(question_text.call_text(self.question), "bold")]
         if preview := question_text.preview_lines(self.question):
-            parts += [Text(""), diff_lines(preview)]
+            path = next((value for name in ("file_path", "path") if (value := call.input.get(name))), "")
+            parts.append(DiffView(unified_lines(preview), str(path), self._renderer.code))
         why = Text(
-            "\n".join((*question_text.location_lines(self.question), question_text.reason(self.question))),
+            "\n".join(
+                (
+                    *question_text.location_lines(self.question, self._around.folder),
+                    question_text.reason(self.question),
+                )
+            ),
             "faint",
         )
         if allowed := question_text.rules_text(self.question):
-            why.append(f"\nMore than once allows: {allowed}")
+            why.append(f"\nApproving more than once will allow: {allowed}")
         reasons = VerticalScroll(RenderedText(why, self._renderer), classes="body why")
         with Vertical(classes="dialog"):
             yield self._head
@@ -186,30 +239,87 @@ class ApprovalScreen(QuestionScreen):
             yield ScrollHint(self._body)
             yield reasons  # never below the fold of what is asked
             yield ScrollHint(reasons)
-            yield OptionList(
-                *(Option(Text(f" {each.key}  {each.says}")) for each in self._choices), markup=False
-            )
+            instead = (question_text.INSTEAD, question_text.INSTEAD_SAYS)
+            answers = [*((each.key, each.says) for each in self._choices), instead]
+            yield OptionList(*(Option(Text(f" {key}  {says}")) for key, says in answers), markup=False)
+            yield self._instead
             yield self._outcome
 
+    @property
+    def keys_help(self) -> str:
+        """What Enter and Esc do."""
+        return f"Enter confirms · {self.esc_help}" if self.esc_help else ""
+
+    @property
+    def unsent_text(self) -> str:
+        """The reason that was typed and not sent."""
+        return self._instead.value.strip()
+
+    @property
+    def text_field(self) -> Input | None:
+        """The line for what to do instead, once it is asked for."""
+        return self._instead if self._instead.display else None
+
     def on_mount(self) -> None:
-        """Nothing is chosen by accident: the last answer, no, is where it begins."""
+        """The first answer is marked; the pause before keys work keeps it from being given by accident."""
         super().on_mount()
+        self._instead.display = False
         answers = self.query_one(OptionList)
-        answers.highlighted = len(self._choices) - 1
+        answers.highlighted = 0
         answers.focus()
 
     def on_key(self, event: events.Key) -> None:
-        """A key of an answer gives it; the page keys scroll the question."""
-        for choice in self._choices:
-            if event.character == choice.key:
+        """A key of an answer marks it, and gives it unless a text follows; the page keys scroll."""
+        if not self._instead.has_focus:
+            for index, choice in enumerate(self._choices):
+                if event.character == choice.key:
+                    event.stop()
+                    self._hold(index, event)
+                    return
+            if event.character == question_text.INSTEAD:
                 event.stop()
-                self.answer_with(choice.answer)
+                self._ask_instead()
                 return
-        scroll_by_page_keys(self, event)
+        scroll_by_page_keys(self, event, self._around.transcript())
+
+    def _hold(self, index: int, event: events.Key) -> None:
+        """Mark an answer; it is given soon, or at once by Enter."""
+        held = self.held = [event]
+        self.query_one(OptionList).highlighted = index
+
+        def give() -> None:
+            if self.held is held and self.is_active:
+                self.answer_with(self._choices[index].answer)
+
+        self.set_timer(LETTER_SECONDS, give)
+
+    def takes(self, event: events.Event) -> bool:
+        """Only the letters of the answers, and what to do instead once it is asked for."""
+        keys = {question_text.INSTEAD, *(each.key for each in self._choices)}
+        return self._instead.display or (isinstance(event, events.Key) and event.character in keys)
+
+    def text_followed(self) -> None:
+        """Nothing is marked any more: the Enter that ends the text approves nothing."""
+        super().text_followed()
+        self.query_one(OptionList).highlighted = None
+
+    def _ask_instead(self) -> None:
+        """Ask what to do instead."""
+        if not self._withdrawn_shown:
+            self._instead.display = True
+            self._instead.focus()
 
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
         """An answer was chosen."""
-        self.answer_with(self._choices[event.option_index].answer)
+        if event.option_index < len(self._choices):
+            self.answer_with(self._choices[event.option_index].answer)
+        else:
+            self._ask_instead()
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        """What to do instead was typed."""
+        event.stop()
+        self.answer_with(Answer(False, why=event.value.strip()))
 
 
 class InquiryScreen(QuestionScreen):
@@ -219,14 +329,14 @@ class InquiryScreen(QuestionScreen):
     esc_effect = "Esc to skip"
 
     def __init__(
-        self, question: Question, renderer: StripRenderer, waiting: Callable[[], int] = no_others
+        self, question: Question, renderer: StripRenderer, around: QuestionContext = NOTHING_AROUND
     ) -> None:
         self.extend_deadline: Callable[[Question], Question] = lambda asked: asked
         """Tells that somebody is at an answer; the question as it then stands."""
         self._words: list[str] = []
         self._marked: set[int] = set()
         self._asked_at = 0.0
-        super().__init__(question, renderer, waiting)
+        super().__init__(question, renderer, around)
 
     @property
     def _inquiry(self) -> Inquiry:
@@ -318,7 +428,7 @@ class InquiryScreen(QuestionScreen):
             event.stop()
             listing.focus()
         else:
-            scroll_by_page_keys(self, event)
+            scroll_by_page_keys(self, event, self._around.transcript())
 
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
         """Options were chosen; an Enter that was pressed twice chooses once."""
@@ -371,7 +481,12 @@ class DialogAsker:
             async with asyncio.timeout(2 * WITHDRAWN_SECONDS):
                 await self._previous_closed.wait()
         shown = InquiryScreen if question.inquiries else ApprovalScreen
-        screen = shown(question, app.renderer, lambda: len(app.desk.waiting()))
+        around = QuestionContext(
+            waiting=lambda: len(app.desk.waiting()),
+            transcript=lambda: app.top_transcript.transcript_view,
+            folder=str(app.chat.gen.workspace.cwd) if app.chat else "",
+        )
+        screen = shown(question, app.renderer, around)
         if isinstance(screen, InquiryScreen):
             screen.extend_deadline = app.desk.stay
         app.bell()

@@ -2,20 +2,26 @@
 
 import os
 import shlex
-import subprocess
 from typing import TYPE_CHECKING
 
-from textual.app import SuspendNotSupported
-
 from gencode.core.errors import UserMistake
-from gencode.core.text import visible_line
 from gencode.interfaces.chat.chat_session import ChatSession
 from gencode.interfaces.chat.notices import Notice
-from gencode.interfaces.chat.slash_commands import CommandResult, ConfirmAction, Page, ShowView, StatusMessage
+from gencode.interfaces.chat.slash_commands import (
+    CommandResult,
+    ConfirmAction,
+    Page,
+    PickList,
+    ShowView,
+    StatusMessage,
+    request_action,
+)
+from gencode.interfaces.chat.task_controls import TASK_ACTIONS
 from gencode.interfaces.render.agent_view import name_of
-from gencode.interfaces.render.number_format import turns
-from gencode.interfaces.tui.dialogs import ConfirmScreen, PageScreen, PickScreen
-from gencode.journal.store import TaskQuery
+from gencode.interfaces.render.number_format import counted, local_time
+from gencode.interfaces.render.rewind_text import file_line, point_text, preview_lines, result_lines
+from gencode.interfaces.tui.dialogs import ChoiceScreen, ConfirmScreen, PageScreen, PickScreen
+from gencode.interfaces.tui.external_editor import edit_file
 from gencode.permissions.started_files import digests
 from gencode.permissions.trust import standing, trust
 from gencode.sandbox.processes.environment import PROCESS_MARK
@@ -23,8 +29,6 @@ from gencode.settings import gen_home
 
 if TYPE_CHECKING:
     from gencode.interfaces.tui.app import TerminalApp
-
-MAX_SESSIONS = 200
 
 
 async def show_result(app: "TerminalApp", chat: ChatSession, result: CommandResult) -> None:
@@ -35,6 +39,8 @@ async def show_result(app: "TerminalApp", chat: ChatSession, result: CommandResu
         case StatusMessage(text):
             if text:
                 app.show_notice(Notice(text))
+        case PickList():
+            await _pick(app, result)
         case ConfirmAction():
             await _confirm_action(app, chat, result)
         case ShowView():
@@ -47,7 +53,30 @@ async def _confirm_action(app: "TerminalApp", chat: ChatSession, result: Confirm
         await chat.apply_action(result.task, result.verb, result.message)
 
 
-async def confirm_background(app: "TerminalApp", chat: ChatSession, task: str) -> None:
+async def choose_action(app: "TerminalApp", chat: ChatSession, task: str) -> None:
+    """Let the user choose what to do with an agent; what that affects is confirmed."""
+    agent = chat.view.agents.get(task)
+    if agent is None:
+        return
+    lines = [
+        ("open", "Open: show its transcript; what you type there is sent to it"),
+        *TASK_ACTIONS.items(),
+        ("background", "Background: let it continue there; you can keep typing"),
+    ]
+    match await app.ask(PickScreen(f"{name_of(agent)} ({task})", lines)):
+        case None:
+            pass
+        case "open":
+            app.open_agent(task)
+        case "background":
+            await _confirm_background(app, chat, task)
+        case "interrupt" | "keep" | "stop" | "tree" as verb:
+            await show_result(app, chat, await request_action(chat, task, verb))
+        case _:
+            pass
+
+
+async def _confirm_background(app: "TerminalApp", chat: ChatSession, task: str) -> None:
     """Move an agent to the background once the user has confirmed it."""
     agent = chat.view.agents.get(task)
     if agent is None or task == chat.session or agent.background or agent.status.ended:
@@ -63,67 +92,88 @@ async def _show_view(app: "TerminalApp", chat: ChatSession, result: ShowView) ->
             app.show_tree()
         case "agent":
             app.open_agent(result.what)
-        case "sessions":
-            await _pick_session(app, chat)
-        case "agents":
-            await _pick_agent(app, chat)
+        case "rewind":
+            await _rewind(app, chat, result.what)
         case "new" | "opened":
             await app.show_session()
         case "edit":
-            _edit(app, result.what)
+            await edit_file(app, result.what)
         case "trust":
             await _trust(app, chat, result.what)
         case "theme":
-            app.use_theme(result.what)
+            await _choose_theme(app, result.what)
+        case "copy":
+            await app.copy(result.what)
         case "quit":
             await app.quit()
 
 
-async def _pick_session(app: "TerminalApp", chat: ChatSession) -> None:
-    query = TaskQuery(cwd=str(chat.gen.workspace.cwd), conversations=True)
-    found = sorted(await chat.gen.history.tasks(query), key=lambda task: task.touched_at, reverse=True)
-    if not found:
-        raise UserMistake("No earlier conversation in this folder.")
+async def _pick(app: "TerminalApp", found: PickList) -> None:
+    """Run a command with what the user chooses, or let them finish it."""
+    chosen = await app.ask(PickScreen(found.title, found.marked, found.now))
+    if chosen is None:
+        return
+    if chosen.endswith("/"):
+        app.top_transcript.composer.set_text(f"/{found.command} {chosen}")
+    else:
+        app.submit(f"/{found.command} {shlex.quote(chosen)}", app.top_transcript.task_id)
+
+
+async def _choose_theme(app: "TerminalApp", name: str) -> None:
+    """Use a theme; without a name the user chooses one."""
+    lines = [(each, each) for each in sorted(app.available_themes)]
+    if name or (name := await app.ask(PickScreen("Colours", lines, app.theme)) or ""):
+        app.use_theme(name)
+        app.show_notice(Notice(f'To keep these colours, write theme = "{name}" into your settings.toml.'))
+
+
+async def _rewind(app: "TerminalApp", chat: ChatSession, session: str) -> None:
+    """Go back to an earlier prompt, once the user has seen what that would change."""
+    points = await chat.gen.rewind_points(session)
     lines = [
-        (
-            task.id,
-            f"{task.id}  {task.touched_at[:16].replace('T', ' ')}  {task.status:13} "
-            f"{turns(task.totals.turns):9} {visible_line(task.created.prompt, 100)}",
-        )
-        for task in found[:MAX_SESSIONS]
+        (str(each.to), f"{local_time(each.at)}  {counted(each.files, 'file'):9} {point_text(each)}")
+        for each in reversed(points)
     ]
-    if chosen := await app.ask(PickScreen("Conversations of this folder", lines)):
-        await chat.open(chosen)
-        await app.show_session()
-
-
-async def _pick_agent(app: "TerminalApp", chat: ChatSession) -> None:
-    lines = [
-        (spec.name, f"{spec.name:18} {spec.mode or 'inherited'!s:12} {visible_line(spec.description, 120)}")
-        for spec in chat.gen.agents.spawnable()
-    ]
-    if chosen := await app.ask(PickScreen("Available agents", lines)):
-        app.submit(f"/agents {shlex.quote(chosen)}", app.main.task_id)
-
-
-def _edit(app: "TerminalApp", path: str) -> None:
-    """Open a file in the person's own editor."""
-    editor = shlex.split(os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi")
-    try:
-        with app.suspend():
-            subprocess.run([*editor, path], check=False)
-    except SuspendNotSupported:
-        raise UserMistake(f"Cannot open an editor here. Edit {path} yourself.") from None
-    except OSError as error:
-        raise UserMistake(
-            f"Cannot start the editor {editor[0]}: {error.strerror}. Set EDITOR to another one."
-        ) from None
+    chosen = await app.ask(PickScreen("Go back to before", lines)) if lines else None
+    if chosen is None:
+        return
+    folder = str(chat.gen.workspace.cwd)
+    preview = await chat.gen.preview_rewind(session, int(chosen))
+    files = any(each.state in ("ready", "changed") for each in preview.files)
+    answers = [("both", "Conversation and files")] if files else []
+    answers += [("conversation", "Conversation only")]
+    answers += [("files", "Files only")] if files else []
+    what = await app.ask(ChoiceScreen("\n".join(preview_lines(preview, folder)), [*answers, ("", "Cancel")]))
+    if not what:
+        return
+    foreign = [each for each in preview.files if each.state == "changed"] if what != "conversation" else []
+    also: str | None = "leave"
+    if foreign:
+        shown = "\n".join(file_line(each, folder) for each in foreign)
+        text = f"These files were changed since by you or another program:\n{shown}"
+        answers = [("leave", "Leave them as they are"), ("overwrite", "Restore them, too")]
+        also = await app.ask(ChoiceScreen(text, answers))
+    if also is None:
+        return
+    done = await chat.gen.rewind(
+        session,
+        preview.point.to,
+        conversation=what != "files",
+        files=what != "conversation",
+        overwrite=also == "overwrite",
+    )
+    await chat.open(session)
+    await app.show_session()
+    if done.conversation:
+        app.main.composer.set_text(preview.point.prompt)
+    for line in result_lines(done, folder):
+        app.show_notice(Notice(line))
 
 
 async def _trust(app: "TerminalApp", chat: ChatSession, shown: str) -> None:
     """Trust the folder as it was shown, if a person says so and nothing changed meanwhile."""
     folder = chat.gen.workspace.root
-    project = standing(folder, gen_home())
+    project = standing(folder, gen_home()).whole
     if project.state in ("nothing", "trusted"):
         app.push_screen(PageScreen("gen trust", shown))
         return
@@ -134,7 +184,7 @@ async def _trust(app: "TerminalApp", chat: ChatSession, shown: str) -> None:
     started = digests(started_if_trusted(project).files, folder)
     if not await app.ask(ConfirmScreen(shown, "trust this folder as it is now")):
         return
-    now = standing(folder, gen_home())
+    now = standing(folder, gen_home()).whole
     if now.brought.files != project.brought.files or digests(started, folder) != started:
         raise UserMistake("The folder changed while you were reviewing it. Review it again.")
     trust(project, gen_home(), started)

@@ -6,18 +6,19 @@ from itertools import accumulate
 from typing import ClassVar
 
 from msgspec import Struct
+from rich.cells import cell_len
 from rich.console import Group, RenderableType
 from rich.segment import Segment
 from rich.text import Text
 from textual import events
 from textual.binding import Binding, BindingType
-from textual.geometry import Size
+from textual.geometry import Offset, Region, Size
 from textual.message import Message
 from textual.scroll_view import ScrollView
+from textual.selection import Selection
 from textual.strip import Strip
 
-from gencode.interfaces.render.agent_view import AgentView
-from gencode.interfaces.render.number_format import counted
+from gencode.interfaces.render.agent_view import AgentView, name_of
 from gencode.interfaces.render.text_layout import code_parts, cut
 from gencode.interfaces.render.transcript import (
     NOT_SUMMED_UP,
@@ -32,7 +33,7 @@ from gencode.interfaces.render.transcript import (
     results_of,
     tasks_of,
 )
-from gencode.interfaces.tui import agent_panels, entry_renderers
+from gencode.interfaces.tui import agent_rows, entry_renderers
 from gencode.interfaces.tui.error_boundary import ErrorBoundary
 from gencode.interfaces.tui.strip_renderer import StripRenderer
 
@@ -50,10 +51,14 @@ MAX_CODE_PARTS = 200
 
 
 class TranscriptBlock(Struct, eq=False):
-    """Entries that are rendered together. `mark` is everything that the rendering depends on."""
+    """Entries that are rendered together, after an empty line if there is a `gap`.
+
+    `mark` is everything that the rendering depends on.
+    """
 
     key: int
     entries: tuple[Entry, ...]
+    gap: bool = True
     mark: tuple[object, ...] = ()
     strips: Sequence[Strip] = ()
 
@@ -61,8 +66,8 @@ class TranscriptBlock(Struct, eq=False):
     def opens(self) -> bool:
         """Whether there is more to see of it."""
         match self.entries:
-            case (IncomingMessage(sender=sender),):
-                return sender != "user"
+            case (IncomingMessage() as message,):
+                return message.sender != "user" and not message.is_note
             case (Thought() | Call(), *_):
                 return True
             case _:
@@ -89,9 +94,15 @@ def group_blocks(transcript: Transcript) -> list[TranscriptBlock]:
         if isinstance(entry, Call) and entry.sends and entry.group > 1:
             while at + size < len(entries) and _same_launch(entry, size, entries[at + size]):
                 size += 1
-        found.append(TranscriptBlock(transcript.dropped + at, entries[at : at + size]))
+        gap = not (at and _is_plain_call(entry) and _is_plain_call(entries[at - 1]))
+        found.append(TranscriptBlock(transcript.dropped + at, entries[at : at + size], gap))
         at += size
     return found
+
+
+def _is_plain_call(entry: Entry) -> bool:
+    """Whether it is a tool call that starts no agent: several of them stand close together."""
+    return isinstance(entry, Call) and not entry.sends
 
 
 def _same_launch(first: Call, size: int, entry: Entry) -> bool:
@@ -113,16 +124,28 @@ class BlockRenderer:
         """Draw a block anew if it must be."""
         known = tuple(map(agents.get, block.children))
         alive = any(each is not None and not each.status.ended for each in known)
-        mark = (id(self.renderer), width, opened, *block.entries, *known, now[:19] if alive else "")
+        alive = alive or any(isinstance(each, Call) and each.state == "running" for each in block.entries)
+        mark = (
+            id(self.renderer),
+            width,
+            opened,
+            block.gap,
+            *block.entries,
+            *known,
+            now[:19] if alive else "",
+        )
         if block.mark == mark:
             return
         block.mark = mark
         first = block.entries[0]
+        if isinstance(first, IncomingMessage) and first.is_note and not opened:
+            block.strips = ()
+            return
         if isinstance(first, Reply) and not first.verbatim:
             block.strips = self._reply(first, width)
             return
         drawn = self._renderable(block, width, agents, now, opened=opened)
-        block.strips = self.renderer.lines(drawn, width)
+        block.strips = [*([Strip([])] if block.gap else []), *self.renderer.lines(drawn, width)]
 
     def _reply(self, entry: Reply, width: int) -> Sequence[Strip]:
         """What the model said, from the pieces that were drawn while it spoke, so that nobody waits now."""
@@ -135,36 +158,31 @@ class BlockRenderer:
     def _renderable(
         self, block: TranscriptBlock, width: int, agents: Agents, now: str, *, opened: bool
     ) -> RenderableType:
-        names = {task: agent.agent for task, agent in agents.items()} if _from_agent(block) else {}
+        names = _names(block, agents)
         match block.entries[0]:
-            case IncomingMessage() as entry if entry.sender == "user" or not opened:
-                return Group(Text(""), entry_renderers.message(entry, names))
+            case IncomingMessage(sender="user") as entry:
+                return entry_renderers.prompt(entry)
             case IncomingMessage() as entry:
-                return entry_renderers.full_message(entry, names)
+                return entry_renderers.message(entry, names, opened=opened)
             case Thought() as entry:
                 return entry_renderers.thought(entry, opened=opened)
             case Reply() as entry:
-                return Group(Text(""), entry_renderers.reply(entry))
+                return entry_renderers.reply(entry)
             case Remark() as entry:
                 return entry_renderers.remark(entry)
             case HandedBack(receipts):
                 found = results_of(receipts, agents)
-                panels = (agent_panels.result_panel(each, now, width, MAX_RESULT_LINES) for each in found)
-                return Group(Text(NOT_SUMMED_UP if found else "", "warn"), *panels)
+                results = (agent_rows.result_rows(each, now, MAX_RESULT_LINES) for each in found)
+                return Group(Text(NOT_SUMMED_UP if found else "", "warn"), *results)
             case Call() as entry if not entry.sends or (opened and len(block.entries) == 1):
-                return entry_renderers.call(entry, opened=opened)
+                return entry_renderers.call(entry, now, self.renderer.code, opened=opened)
             case Call():
                 calls = [each for each in block.entries if isinstance(each, Call)]
                 found = [agents.get(each.child) for each in calls]
-                return Group(Text(""), agent_panels.launched_agents(calls, found, now, width))
+                return agent_rows.started_agents(calls, found, now, width)
 
     def live(self, transcript: Transcript, queued: Sequence[str], width: int) -> Iterator[Strip]:
-        """What is just being thought and said, and what waits to be heard."""
-        if transcript.thinking and not transcript.text:
-            words = len(transcript.thinking.split())
-            yield from self.renderer.lines(
-                Text(f"\n▸ Thinking… ({counted(words, 'word')})", "thought"), width
-            )
+        """What is just being said, and the messages that are queued."""
         if transcript.text.strip():
             yield Strip([])
             yield from self._streamed(transcript, width)
@@ -225,9 +243,13 @@ def _trimmed(lines: Sequence[Strip]) -> Sequence[Strip]:
     return lines[full[0] : full[-1] + 1] if full else ()
 
 
-def _from_agent(block: TranscriptBlock) -> bool:
+def _names(block: TranscriptBlock, agents: Agents) -> dict[str, str]:
+    """The names of the agents that a message is from, or whose results it brings."""
     first = block.entries[0]
-    return isinstance(first, IncomingMessage) and first.sender not in ("user", "system")
+    if not isinstance(first, IncomingMessage) or first.sender == "user":
+        return {}
+    results = {task: name_of(agents[task], 60) for task in first.results if task in agents}
+    return {first.sender: agents[first.sender].agent, **results} if first.sender in agents else results
 
 
 class RenderedLines(Struct, frozen=True):
@@ -285,6 +307,13 @@ class TranscriptView(ErrorBoundary, ScrollView, can_focus=True):
             super().__init__()
             self.tasks = tasks
 
+    class ChangeOpened(Message):
+        """A long change of a file is to be read on a page of its own."""
+
+        def __init__(self, call: Call) -> None:
+            super().__init__()
+            self.call = call
+
     class MoreWanted(Message):
         """Somebody reads at the beginning of what is kept here."""
 
@@ -308,6 +337,7 @@ class TranscriptView(ErrorBoundary, ScrollView, can_focus=True):
         self._opened: set[int] = set()
         self._all_open = False
         self._selected: int | None = None
+        self._painting = False
 
     @property
     def lines(self) -> int:
@@ -351,6 +381,7 @@ class TranscriptView(ErrorBoundary, ScrollView, can_focus=True):
         if seen is None or live != seen.live or not _same(strips, seen.strips):
             keys = [block.key for block in self._blocks]
             self._rendered = RenderedLines(keys, strips, [0, *accumulate(map(len, strips))], live)
+            self._keep_selection(seen or NO_LINES)
             self.virtual_size = Size(self.size.width, self.lines)
         if self._first_key is None and self.scroll_offset.y != self.max_scroll_y:
             self.scroll_to(y=self.max_scroll_y, animate=False, immediate=True)
@@ -393,8 +424,16 @@ class TranscriptView(ErrorBoundary, ScrollView, can_focus=True):
     def _kept(self, before: TranscriptBlock | None, now: TranscriptBlock) -> TranscriptBlock:
         if before is None:
             return now
-        before.entries = now.entries
+        before.entries, before.gap = now.entries, now.gap
         return before
+
+    def render_lines(self, crop: Region) -> list[Strip]:
+        """Lines for the screen, without the places in the text that only a selection asks for: they cost."""
+        self._painting = True
+        try:
+            return super().render_lines(crop)
+        finally:
+            self._painting = False
 
     def render_line(self, y: int) -> Strip:
         """One line of what is seen."""
@@ -405,7 +444,43 @@ class TranscriptView(ErrorBoundary, ScrollView, can_focus=True):
             return Strip.blank(width, style)
         chosen = self.has_focus and self._selected is not None and seen.key_at(line) == self._selected
         gutter = Segment("▌ " if chosen else "  ")
-        return Strip([gutter, *strip]).crop_extend(0, width, style).apply_style(style)
+        drawn = Strip([gutter, *strip]).crop_extend(0, width, style).apply_style(style)
+        selection = self.text_selection
+        span = selection.get_span(line) if selection is not None else None
+        drawn = drawn if span is None else self._marked(drawn, *span)
+        return drawn if self._painting else drawn.apply_offsets(0, line)
+
+    def _marked(self, drawn: Strip, start: int, end: int) -> Strip:
+        """A line with these characters marked as selected; -1 is its end."""
+        text = drawn.text.rstrip()
+        first, last = cell_len(text[:start]), cell_len(text if end < 0 else text[:end])
+        style = self.screen.get_component_rich_style("screen--selection")
+        chosen = Strip(Segment.apply_style(drawn.crop(first, last), post_style=style))
+        return Strip.join([drawn.crop(0, first), chosen, drawn.crop(last)])
+
+    def get_selection(self, selection: Selection) -> tuple[str, str]:
+        """The selected text, without the gutter and what fills lines up."""
+        lines = [self._line_text(line) for line in range(self.lines)]
+        ends = (end and Offset(max(end.x - GUTTER, 0), end.y) for end in selection)
+        chosen = Selection(*ends).extract("\n".join(lines))
+        return "\n".join(line.rstrip() for line in chosen.split("\n")), "\n"
+
+    def selection_updated(self, selection: Selection | None) -> None:
+        """Mark what is selected."""
+        self.refresh()
+
+    def text_select_all(self) -> None:
+        """A double click opens and closes; it does not select the whole transcript."""
+
+    def _keep_selection(self, before: RenderedLines) -> None:
+        """Select nothing any more where other text has come to the place of what was selected."""
+        if (selection := self.text_selection) is not None:
+            last = self.lines if selection.end is None else selection.end.y + 1
+            if any(self._line_text(line) != _text_of(before.at(line)) for line in range(last)):
+                self.screen.clear_selection()
+
+    def _line_text(self, line: int) -> str:
+        return _text_of(self._current.at(line))
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
         """Who reads further up stays there; who comes near the beginning gets more."""
@@ -449,8 +524,11 @@ class TranscriptView(ErrorBoundary, ScrollView, can_focus=True):
         self.refresh()
 
     def on_click(self, event: events.Click) -> None:
-        """A click opens what it hits."""
-        if (key := self._current.key_at(event.y + self.scroll_offset.y)) is not None:
+        """A click opens what it hits; the end of a selection does not."""
+        if (
+            self.text_selection is None
+            and (key := self._current.key_at(event.y + self.scroll_offset.y)) is not None
+        ):
             self._selected = key
             self.action_unfold()
 
@@ -472,13 +550,19 @@ class TranscriptView(ErrorBoundary, ScrollView, can_focus=True):
         self.refresh()
 
     def action_unfold(self) -> None:
-        """Open or close what is chosen; an agent is looked at instead."""
+        """Open or close what is chosen; an agent or a long change is shown on a screen of its own."""
         block = next((each for each in self._blocks if each.key == self._selected), None)
         if block is None:
             return
         if block.children:
             self.post_message(self.Opened(block.children))
             return
+        match block.entries:
+            case (Call() as call,) if entry_renderers.long_diff(call):
+                self.post_message(self.ChangeOpened(call))
+                return
+            case _:
+                pass
         self._opened ^= {block.key}
         self.redraw()
 
@@ -487,6 +571,10 @@ class TranscriptView(ErrorBoundary, ScrollView, can_focus=True):
         self._first_key = None
         self.redraw()
         self.scroll_to(y=self.max_scroll_y, animate=False)
+
+
+def _text_of(strip: Strip | None) -> str:
+    return strip.text if strip is not None else ""
 
 
 def _same(strips: Sequence[Sequence[Strip]], before: Sequence[Sequence[Strip]]) -> bool:

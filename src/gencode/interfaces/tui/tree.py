@@ -9,15 +9,12 @@ from textual.strip import Strip
 
 from gencode.core.status import Status
 from gencode.core.text import visible_line
-from gencode.interfaces.chat.task_controls import TASK_ACTIONS
-from gencode.interfaces.render.agent_view import SIGNS, AgentRow, View, rows, state
+from gencode.interfaces.render.agent_view import SIGNS, AgentRow, View, rows, state, step_style
 from gencode.interfaces.render.number_format import bar_text, counted, money, seconds, tokens
-from gencode.interfaces.tui.agent_panels import drop_unit
+from gencode.interfaces.tui.agent_rows import fitting
 from gencode.interfaces.tui.error_boundary import ErrorBoundary
 from gencode.interfaces.tui.strip_renderer import StripRenderer
-from gencode.tasks.handle import TaskAction
 
-BACKGROUND_KEY = "b"
 _MOVES = {"up": -1, "down": 1, "home": -1_000_000, "end": 1_000_000}
 MAX_TITLE = 44
 EMPTY = " No agents yet."
@@ -35,16 +32,8 @@ class TreePanel(ErrorBoundary, ScrollView, can_focus=True):
             super().__init__()
             self.task = task
 
-    class ActionChosen(Message):
-        """An action was chosen for an agent."""
-
-        def __init__(self, task: str, verb: TaskAction) -> None:
-            super().__init__()
-            self.task = task
-            self.verb: TaskAction = verb
-
-    class BackgroundChosen(Message):
-        """An agent should move to the background."""
+    class ActionsWanted(Message):
+        """What can be done with an agent is to be shown."""
 
         def __init__(self, task: str) -> None:
             super().__init__()
@@ -83,7 +72,7 @@ class TreePanel(ErrorBoundary, ScrollView, can_focus=True):
         return next(found, 0)
 
     def render_line(self, y: int) -> Strip:
-        """One line of what is seen; the first one says which keys there are."""
+        """One line of what is seen; the first one counts the agents."""
         width, style = self.size.width, self.rich_style
         room = self.scrollable_content_region.width
         line = y + self.scroll_offset.y
@@ -99,10 +88,9 @@ class TreePanel(ErrorBoundary, ScrollView, can_focus=True):
         return strip.crop_extend(0, width, style).apply_style(style)
 
     def _head(self) -> Text:
-        verbs = " · ".join(f"{each.key} {each.name.lower()}" for each in TASK_ACTIONS)
-        head = Text("Agents  ", "bold", no_wrap=True, overflow="ellipsis")
-        head.append(f"Enter open · Esc back · {BACKGROUND_KEY} background · {verbs}", "faint")
-        return head
+        working = sum(row.agent.working for row in self._rows)
+        head = Text.assemble(("Agents", "bold"), no_wrap=True, overflow="ellipsis")
+        return head.append(f" · {working} of {len(self._rows)} working" if working else "", "faint")
 
     def _line(self, row: AgentRow, width: int) -> Text:
         agent = row.agent
@@ -114,24 +102,28 @@ class TreePanel(ErrorBoundary, ScrollView, can_focus=True):
         line.append(f"{SIGNS[agent.status]} ", colour)
         line.append(visible_line(agent.agent, 24), "bold reverse" if chosen and self.has_focus else "bold")
         line.append(f" {agent.id}", "faint")
-        stands = self._status_text(row, width - line.cell_len - MIN_TITLE)
+        title = min(max(len(agent.title) + 1, MIN_TITLE), MAX_TITLE)
+        stands = self._status_text(row, width - line.cell_len - title)
         room = min(max(width - line.cell_len - stands.cell_len - 1, MIN_TITLE), MAX_TITLE)
         line.append(f" {visible_line(agent.title, room)}" if agent.title else "", "call")
         line.append_text(stands)
-        step = agent.step if agent.working else ""
-        line.append(f" ↳ {visible_line(step, 80)}" if step else "", "busy")
+        step = agent.doing if agent.working and agent.step else ""
+        line.append(f" ↳ {visible_line(step, 80)}" if step else "", step_style(agent, "bad", "call"))
         return line
 
     def _status_text(self, row: AgentRow, room: int) -> Text:
         """How an agent stands, and what it and all below it have used."""
         agent = row.agent
-        stands = Text(f" {state(agent)}{' · background' if agent.background else ''}", _colour(row))
+        usual = agent.status in (Status.RUNNING, Status.COMPLETED) and not agent.stalled
+        style = "faint" if usual else _colour(row)
+        stands = Text(f" {state(agent)}{' · background' if agent.background else ''}", style)
         for bar in row.bars:
             stands.append(f" {bar_text(bar, 6)}", "warn" if bar.share >= 0.8 else "faint")
-        cost = money(row.spent.usd)
-        figures = (counted(row.turns, "turn"), tokens(row.spent), *((cost,) if cost else ()))
-        used = f" · {' · '.join(figures)} · {seconds(agent.elapsed(self._now))}"
-        stands.append(drop_unit(used, room - stands.cell_len), "faint")
+        done, cost = counted(row.turns, "turn"), money(row.spent.usd)
+        rest = " · ".join((*((cost,) if cost else ()), seconds(agent.elapsed(self._now))))
+        used = [f" · {done} · {tokens(row.spent, unit=unit)} · {rest}" for unit in (True, False)]
+        used += [f" · {rest}", f" · {seconds(agent.elapsed(self._now))}"]
+        stands.append(fitting(used, room - stands.cell_len), "faint")
         return stands
 
     def on_click(self, event: events.Click) -> None:
@@ -145,11 +137,8 @@ class TreePanel(ErrorBoundary, ScrollView, can_focus=True):
                 self._open()
 
     def on_key(self, event: events.Key) -> None:
-        """Each action has a key, and applies to the agent that the keys before it selected.
-
-        A slash never comes here, since it begins a command.
-        """
-        if not (event.is_printable or event.key in _MOVES or event.key == "enter"):
+        """Arrows select an agent, Enter opens it, Right shows what can be done; letters are text."""
+        if event.key not in (*_MOVES, "enter", "right"):
             return
         event.stop()
         event.prevent_default()
@@ -159,11 +148,8 @@ class TreePanel(ErrorBoundary, ScrollView, can_focus=True):
             self.move(_MOVES[event.key])
         elif event.key == "enter":
             self._open()
-        elif event.character == BACKGROUND_KEY:
-            self.post_message(self.BackgroundChosen(self._selected))
-        for verb in TASK_ACTIONS:
-            if event.character == verb.key:
-                self.post_message(self.ActionChosen(self._selected, verb.verb))
+        else:
+            self.post_message(self.ActionsWanted(self._selected))
 
     def move(self, by: int) -> None:
         """Stand on another agent."""

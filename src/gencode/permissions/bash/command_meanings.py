@@ -2,15 +2,22 @@
 
 import re
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 from msgspec import Struct
 
 from gencode.permissions.bash.forms import made_unknown, values_of
-from gencode.permissions.bash.nested_shells import SHELLS, is_stdin, shell_use, trap_text
+from gencode.permissions.bash.nested_shells import SHELLS, fed_by_process, is_stdin, shell_use, trap_text
 from gencode.permissions.bash.parts import FrameKind, Part, ShellWord, Unparsable
 from gencode.permissions.bash.rule_automaton import git_subcommand
-from gencode.permissions.bash.wrappers import RUNS_FIRST_WORD, TAKES_SHELL_TEXT, WrapperReach, base_name
+from gencode.permissions.bash.wrappers import (
+    RUNNERS,
+    RUNS_FIRST_WORD,
+    TAKES_SHELL_TEXT,
+    WrapperReach,
+    base_name,
+)
 
 _MOVES = frozenset({"cd", "pushd", "popd"})
 _SOURCES = frozenset({"source", "."})
@@ -35,12 +42,34 @@ _SUBSCRIPTS = frozenset(
         "wait",
     ]
 )
-SPECIAL = SHELLS | _MOVES | _SOURCES | _KEEPS_TEXT | _SUBSCRIPTS | {"find"}
+_COMPLETES = frozenset({"compgen", "complete"})
+_OPTION_RUNS = {
+    "mapfile": "C",
+    "readarray": "C",
+    "hash": "p",
+    "enable": "f",
+    "declare": "n",
+    "typeset": "n",
+    "local": "n",
+}
+"""Builtins with an option that names a command or another variable, by the letter of that option."""
+SPECIAL = (
+    SHELLS
+    | _MOVES
+    | _SOURCES
+    | _KEEPS_TEXT
+    | _SUBSCRIPTS
+    | _COMPLETES
+    | _OPTION_RUNS.keys()
+    | RUNNERS.keys()
+    | {"find"}
+)
 """Commands whose name means something here."""
 _MOST_PLACES = 100
 _CD_OPTION = re.compile(r"-[LPe@]+")
 # `su -c'text'`, `su --command=text`
 _BEFORE_TEXT = re.compile(r"--[a-z-]+=|-[A-Za-z]*?c")
+_TEXT_OPTION = re.compile(r"-[a-z]*c|--call|--command")
 _SHELL_CHARACTERS = frozenset(" \t\n;&|<>()`$")
 
 
@@ -122,6 +151,8 @@ def meaning(
             means.move = FolderChange(None) if means.move else _destination(name, words[at + 1 :])
         elif name in TAKES_SHELL_TEXT:
             means.handed.extend(_handed(words[at + 1 :]))
+        elif name in RUNNERS and found.runs_from >= 0:
+            _runner(means, words, found.runs_from)
         elif at in found.heads:
             _builtin(means, name, words[at + 1 :], fed, bare=words[at].value == name)
     return means
@@ -159,6 +190,10 @@ def _builtin(
     if name in _SOURCES and words and words[0].literal and is_stdin(words[0].value):
         means.opaque = means.opaque or f"{name} runs what is fed to it"
         means.scripts.extend(fed)
+    elif name in _SOURCES and words and fed_by_process(words[0]):
+        means.opaque = means.opaque or f"{name} runs what another command writes"
+    elif name in _COMPLETES or any(_has_letter(word, _OPTION_RUNS.get(name, "")) for word in words):
+        means.opaque = means.opaque or f"{name} may run what one of its words names"
     elif name in _SUBSCRIPTS and any(map(_may_hold_a_subscript, words)):
         means.opaque = means.opaque or f"{name} may run the code in a subscript"
 
@@ -201,9 +236,39 @@ def git_folders(words: Sequence[ShellWord]) -> tuple[str | None, ...]:
     return tuple(_folder(words[at + 1]) for at in options if words[at].value == "-C" and at + 1 < len(words))
 
 
+def _has_letter(word: ShellWord, letter: str) -> bool:
+    """Whether a word may be an option of a builtin with this letter."""
+    if not letter:
+        return False
+    first = word.pieces[0] if word.pieces else None
+    if word.literal:
+        return word.value[:1] in ("-", "+") and letter in word.value
+    return first is None or first.kind != "text" or first.text[:1] in ("", "-", "+")
+
+
 def _may_hold_a_subscript(word: ShellWord) -> bool:
     text = "".join(piece.text if piece.kind == "text" else "\0" for piece in word.pieces)
     return "$(" in text or "${" in text or "`" in text
+
+
+def _runner(means: CommandMeaning, words: Sequence[ShellWord], begin: int) -> None:
+    """A program that runs another one: shells behind it read scripts as well."""
+    means.handed.extend(_shell_texts(words[begin:]))
+    for at in range(begin, len(words)):
+        name = base_name(words[at].value) if words[at].literal else ""
+        if name in SHELLS:
+            use = shell_use(words, at, alone=False)
+            means.opaque = means.opaque or ("" if use.script else use.opaque)
+        elif name in TAKES_SHELL_TEXT:
+            means.handed.extend(_handed(words[at + 1 :]))
+            return
+
+
+def _shell_texts(words: Sequence[ShellWord]) -> Iterator[NestedScript]:
+    """The texts that a program gives to a shell behind an option such as `-c`."""
+    for option, word in pairwise(words):
+        if _TEXT_OPTION.fullmatch(option.value):
+            yield NestedScript(word.value, False)
 
 
 def _handed(words: Sequence[ShellWord]) -> Iterator[NestedScript]:

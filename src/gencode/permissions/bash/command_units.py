@@ -1,4 +1,4 @@
-"""Splits a command line into units that are decided alone, with what shells and find run.
+"""Splits a command line, also `sh -c` and `find -exec`, into units, and says which of these only read.
 
 The parser gives the parts that bash's syntax shows. Here come those that only the names of commands show:
 the scripts of shells, the texts of eval and trap, what is fed to a shell, the commands of find -exec; and the
@@ -9,8 +9,9 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from msgspec import Struct
-from msgspec.structs import replace
 
+from gencode.core.structs import replace
+from gencode.permissions.bash.brace_expansion import with_braces_expanded
 from gencode.permissions.bash.command_meanings import (
     SPECIAL,
     CommandMeaning,
@@ -19,6 +20,12 @@ from gencode.permissions.bash.command_meanings import (
     git_folders,
     meaning,
     places_of_names,
+)
+from gencode.permissions.bash.evaluated_variables import (
+    INTEGERS,
+    SETS_VARIABLES,
+    declared_integers,
+    evaluated_name,
 )
 from gencode.permissions.bash.forms import (
     AllowForm,
@@ -50,9 +57,9 @@ class Unit(Struct):
     `words` are what transparent wrappers leave of its words. `more_than_read` says why it is not read-only.
     A `plain_shell` is `sh -c` whose script takes its place. An `echoed` unit is text a dispatcher hands to a
     shell: only deny and ask rules look at it. `tracks` is what those rules read, `forms` what allow rules
-    read. `exact` are the words that a rule must equal to lift a guard. `move`: it changes the folder, and
-    `is_cd` that it does nothing else; `own` are the folders that it goes to for itself, as `git -C` does
-    (None where one is not known). `behind_xargs`: further words come when it runs, and for `replaced`.
+    read. `exact` are the words that a rule must equal to lift a guard. `move`: it changes the folder;
+    `own` are the folders that it goes to for itself, as `git -C` does (None where one is not known).
+    `behind_xargs`: further words come when it runs, and for `replaced`.
     """
 
     part: Part
@@ -65,7 +72,6 @@ class Unit(Struct):
     forms: tuple[AllowForm, ...] = ()
     exact: tuple[str, ...] | None = None
     move: FolderChange | None = None
-    is_cd: bool = False
     own: tuple[str | None, ...] = ()
     behind_xargs: bool = False
     replaced: tuple[str, ...] = ()
@@ -107,7 +113,25 @@ def split_units(text: str) -> CommandLine:
     if moving and any(each.name in _SAY_WHERE for unit in units for each in unit.part.assignments):
         for unit in moving:
             unit.move = FolderChange(None)
+    mark_evaluated(units)
     return CommandLine(tuple(units), moves=bool(moving) or any(unit.own for unit in units))
+
+
+def mark_evaluated(units: Iterable[Unit]) -> None:
+    """Make opaque what sets a variable whose value bash evaluates, to something that may hold a command."""
+    setting = [unit for unit in units if unit.part.assignments or _name_of(unit) in SETS_VARIABLES]
+    if not setting:
+        return
+    integers = INTEGERS | {name for unit in setting for name in declared_integers(_name_of(unit), unit.words)}
+    for unit in setting:
+        if not unit.opaque and (name := evaluated_name(unit.part, _name_of(unit), unit.words, integers)):
+            unit.opaque = unit.more_than_read = f"bash evaluates the value of {name}"
+            unit.forms, unit.plain_shell = (), False
+
+
+def _name_of(unit: Unit) -> str:
+    name = (value_of(unit.words[0]) or "") if unit.words else ""
+    return base_name(name) if "/" in name else name
 
 
 class _UnitCollector:
@@ -119,7 +143,7 @@ class _UnitCollector:
 
     def add(self, parts: Iterable[Part], depth: int, *, carried: bool = False, echoed: bool = False) -> None:
         """Add parts and whatever is inside them. `carried` ones are run by find."""
-        for part in parts:
+        for part in map(with_braces_expanded, parts):
             if len(self.units) >= MOST_PARTS:
                 raise Unparsable(f"it has more than {MOST_PARTS:,} parts")
             if part.kind != "command" or not part.words:
@@ -218,7 +242,6 @@ def _with_command(
         opaque or means.opaque,
         plain_shell=means.plain_shell and not opaque,
         move=means.move,
-        is_cd=means.move is not None and found.free_from < 0,
         own=found.folders,
         behind_xargs=found.xargs >= 0,
         replaced=found.replaced,
@@ -252,7 +275,7 @@ def _does_more(unit: Unit) -> str:
 def _unsafe(part: Part, *, bare: bool) -> str:
     """What about its assignments and braces keeps a part from being read-only."""
     for each in part.assignments:
-        if not (harmless_assignment(each.name) if bare else safe_name(each.name)):
+        if not (harmless_assignment(each.name, each.value) if bare else safe_name(each.name)):
             return f"it sets {each.name}"
     for word in part.words:
         for piece in word.pieces:

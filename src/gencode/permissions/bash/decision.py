@@ -1,18 +1,19 @@
-"""Decides about a command line: each unit alone, in seven steps, and the strictest wins.
+"""Decides about a command line, and whether all of it only reads: each unit alone, the strictest wins.
 
 `read_command` does once what does not depend on a policy; `decide_command` is asked for every policy of a
 chain. The numbers of the steps are those of the specification.
 """
 
+import re
 from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 
-from msgspec.structs import replace
-
 from gencode.core.rules import Action, Decision, Mode, Policy, Rule
+from gencode.core.structs import replace
 from gencode.permissions.bash.command_units import CommandLine, Unit, split_units
 from gencode.permissions.bash.compiled_rules import BashRules, PathRule, bash_rules
+from gencode.permissions.bash.destruction import destruction
 from gencode.permissions.bash.forms import allowing, values_of
 from gencode.permissions.bash.guards import GuardResult, NamedPaths, check_guards, named_paths
 from gencode.permissions.bash.reasons import PartFinding, told, told_allowed, told_unparsable
@@ -37,6 +38,8 @@ _FILE_COMMANDS = frozenset(
     {"chmod", "cp", "ln", "mkdir", "mktemp", "mv", "rm", "rmdir", "tee", "touch", "truncate"}
 )
 """Programs that start no other and ask no variable for one."""
+_BRINGS_FOLDERS = frozenset({"cp", "mv", "ln"})
+_RECURSES = re.compile(r"--[ra]|-[A-Za-z]*[rRa]|.*[$*`]", re.DOTALL)
 
 
 class CommandReading:
@@ -46,13 +49,19 @@ class CommandReading:
     those each unit may run in.
     """
 
-    __slots__ = ("_named", "command", "guards", "only_reads", "places", "working_folders")
+    __slots__ = ("_named", "command", "destroyed", "guards", "only_reads", "places", "working_folders")
 
     def __init__(self, command: CommandLine, places: Places, *, own_jq: bool = False) -> None:
         self.command = command
         self.places = places
         units = command.units
         self.working_folders = working_folders(units, places) if command.moves else (HERE,) * len(units)
+        copied = [unit for unit in units if _name(unit) in _BRINGS_FOLDERS]
+        if copied:
+            for unit, stay in zip(units, self.working_folders, strict=True):
+                if unit.is_git and (stay.runs_in or any(map(_copies_folders, copied))):
+                    why = "git obeys the settings of what this line copies"
+                    unit.more_than_read = unit.more_than_read or why
         too_many = command.moves and len(self.git_folders()) > _MOST_GIT_FOLDERS
         for unit, stay in zip(units, self.working_folders, strict=True):
             if stay is not HERE and unit.is_git:
@@ -63,6 +72,13 @@ class CommandReading:
         self.guards = tuple(
             [check_guards(unit, places, stay) for unit, stay in zip(units, self.working_folders, strict=True)]
         )
+        self.destroyed = tuple(
+            [
+                destruction(unit, places, stay) if unit.more_than_read else ""
+                for unit, stay in zip(units, self.working_folders, strict=True)
+            ]
+        )
+        """What each unit would destroy."""
         self._named: dict[int, NamedPaths] = {}
 
     def git_folders(self) -> tuple[str, ...]:
@@ -165,8 +181,17 @@ def _must_be_neutral(reading: CommandReading, findings: Sequence[PartFinding], *
 
 
 def _only_handles_files(unit: Unit) -> bool:
-    name = unit.words[0] if unit.words else None
-    return name is not None and not unit.opaque and name.value in _FILE_COMMANDS
+    return not unit.opaque and _name(unit) in _FILE_COMMANDS
+
+
+def _name(unit: Unit) -> str:
+    return unit.words[0].value if unit.words else ""
+
+
+def _copies_folders(unit: Unit) -> bool:
+    """Whether a part may put a whole folder into another one, a repository's settings among it."""
+    options = [word.value for word in unit.words[1:] if not word.literal or word.value.startswith("-")]
+    return _name(unit) == "cp" and any(map(_RECURSES.match, options))
 
 
 def _decide(reading: CommandReading, at: int, rules: BashRules, mode: Mode) -> PartFinding:
@@ -196,6 +221,9 @@ def _decide(reading: CommandReading, at: int, rules: BashRules, mode: Mode) -> P
         return PartFinding(_ASK, "rule", unit, limit)
     if found := path or (_possible(unit, rules) if rules.narrower else None) or doubt:
         return found
+    destroyed = reading.destroyed[at]
+    if destroyed and (unit.exact is None or unit.exact not in rules.exact):
+        return PartFinding(_ASK, "guard", unit, detail=destroyed)
     if mode is _DONT_ASK:
         return PartFinding(_ALLOW, "dontAsk", unit)
     return _covered(unit, reading.guards[at].guard, rules, plan=mode is _PLAN)

@@ -80,7 +80,7 @@ def strict_tracks(values: tuple[str | None, ...], reach: WrapperReach) -> tuple[
     """Where deny and ask rules begin to read."""
     if reach is NOTHING_WRAPPED:
         return (Track(values, (0,), _NOWHERE),)
-    free_from = reach.free_from if reach.free_from >= 0 else _NOWHERE
+    free_from = reach.strict_from if reach.strict_from >= 0 else _NOWHERE
     starts = reach.starts
     tracks: list[Track] = []
     if reach.xargs >= 0:

@@ -35,6 +35,11 @@ def is_stdin(value: str) -> bool:
     return value == "-" or value.startswith(_STDIN)
 
 
+def fed_by_process(word: ShellWord) -> bool:
+    """Whether a word is `<(…)`: a script that another command writes."""
+    return any(piece.kind == "substitution" and piece.text.startswith("<(") for piece in word.pieces)
+
+
 def shell_use(words: Sequence[ShellWord], at: int, *, alone: bool) -> ShellUse:
     """How the shell at `at` gets its script. Only one that stands `alone` can be plain."""
     name = base_name(words[at].value)
@@ -56,6 +61,8 @@ def shell_use(words: Sequence[ShellWord], at: int, *, alone: bool) -> ShellUse:
         return ShellUse(opaque=reading.unsure.format(name), stdin=True)
     if reading.stdin or operand is None or (operand.literal and is_stdin(operand.value)):
         return ShellUse(opaque=f"{name} reads its script from its input", stdin=True)
+    if fed_by_process(operand):
+        return ShellUse(opaque=f"{name} runs what another command writes")
     return ShellUse()
 
 

@@ -11,11 +11,12 @@ evaluate subscripts) is not marked here.
 """
 
 import re
+from collections.abc import Sequence
+from itertools import takewhile
 
 from gencode.permissions.bash.commands import PLAIN_NAME, RESERVED_WORD
 from gencode.permissions.bash.compounds import Compounds
-from gencode.permissions.bash.later_lines import changes_reading
-from gencode.permissions.bash.parts import Frame, Part, Unparsable
+from gencode.permissions.bash.parts import Frame, Part, ShellWord, Unparsable
 from gencode.permissions.bash.scanner import MAX_CHARACTERS, WORD_ENDS, PartList
 from gencode.permissions.secrets import deceptive_character
 
@@ -30,6 +31,11 @@ _CLAUSE_END = re.compile(r";;&|;;|;&")
 _AND_OR = re.compile(r"&&|\|\|")
 _PIPE = re.compile(r"\|&|\|(?!\|)")
 _END = frozenset({""})
+_SWITCHES = frozenset({"set", "shopt"})
+_RUN_BUILTINS = frozenset({"builtin", "command"})
+_OTHER_RULES = frozenset({"history", "histexpand", "keyword", "posix", "extglob", "expand_aliases"})
+_OTHER_RULES_SHORT = re.compile(r"[-+][A-Za-z]*[Hk]")
+_COMPATIBLE = re.compile(r"compat\d")
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
 
 
@@ -53,7 +59,7 @@ def parse(text: str, frame: Frame | None = None) -> tuple[Part, ...]:
         raise Unparsable("it is nested too deeply") from None
     if not found.parts:
         raise Unparsable("there is nothing to run")
-    if "\n" in text and changes_reading(found.parts):
+    if "\n" in text and _changes_reading(found.parts):
         raise Unparsable("it changes how bash reads its later lines")
     return tuple(found.parts)
 
@@ -152,3 +158,34 @@ class BashParser(Compounds):
             self.blanks_and_comment()
             simple = False
         return simple
+
+
+def _changes_reading(parts: Sequence[Part]) -> bool:
+    """Whether some part switches on what changes how later lines are read, or may do so.
+
+    Bash reads and runs line by line: after history expansion, keyword assignments, aliases or extended
+    patterns are switched on, a later line means something else than what we have read.
+    """
+    return any(_switches(part.words) for part in parts if part.kind == "command")
+
+
+def _switches(words: Sequence[ShellWord]) -> bool:
+    if not words:
+        return False
+    at = 0
+    if words[0].value in _RUN_BUILTINS:
+        at = next((index for index, word in enumerate(words) if word.value in _SWITCHES), 0)
+    if words[at].value not in _SWITCHES:
+        return False
+    options = takewhile(lambda word: word.source != "--", words[at + 1 :])
+    return any(map(_is_other_rule, options))
+
+
+def _is_other_rule(option: ShellWord) -> bool:
+    value = option.value
+    return (
+        not option.literal
+        or value in _OTHER_RULES
+        or _OTHER_RULES_SHORT.match(value) is not None
+        or _COMPATIBLE.match(value) is not None
+    )

@@ -1,4 +1,4 @@
-"""Decides whether a command only reads; such a command then runs without what a project names.
+"""Decides whether the words of one command only read, by tables; `command_units` and `shells` act on it.
 
 It looks at the words of one command after transparent wrappers and safe assignments are gone. What is not
 listed is not read-only, and neither is a word that could turn into an option when the shell expands it.
@@ -12,7 +12,13 @@ from gencode.permissions.bash.options import NotReadOnly, OptionTable, read, tex
 from gencode.permissions.bash.parts import ShellWord
 
 _HARMLESS = re.compile(readonly_tables.HARMLESS_NAME)
-_SED_SCRIPT = re.compile(r"(?:[0-9]+|\$)(?:,(?:[0-9]+|\$))?p")
+_SED_ADDRESS = r"(?:[0-9]+(?:~[0-9]+)?|\$|/(?:[^/\\\n]|\\[^\n])+/)"
+_SED_PRINT = rf"{_SED_ADDRESS}(?:,(?:{_SED_ADDRESS}|[+~][0-9]+))?!?p"
+_SED_SCRIPT = re.compile(rf"{_SED_PRINT}(?:[ ]*;[ ]*{_SED_PRINT})*")
+_AWK_PRINTS = re.compile(r"print")
+_VERSION_NAME = re.compile(r"(?:python|gcc|g\+\+|clang|clang\+\+|php|ruby|lua|node)-?[0-9][0-9.]*")
+_CONFIG_KEY = re.compile(readonly_tables.GIT_CONFIG_KEY)
+_ENVIRONMENT_COLUMN = re.compile(r"env", re.IGNORECASE)
 # bash lets flags, a width, a precision and a size stand between `%` and its letter.
 _PRINTF_ASSIGNS = re.compile(r"%[-+ #0-9.*'$]*[hjlLtzqI]*n")
 # A directive is followed by a text; `.include` and `import.json` are none.
@@ -28,8 +34,10 @@ def safe_name(name: str) -> bool:
     return name in readonly_tables.SAFE_NAMES or name.startswith(readonly_tables.SAFE_NAME_START)
 
 
-def harmless_assignment(name: str) -> bool:
-    """Whether setting a variable of this name, alone, changes nothing outside the script."""
+def harmless_assignment(name: str, value: ShellWord) -> bool:
+    """Whether setting a variable, alone, changes nothing outside the script."""
+    if name in readonly_tables.SUBSTITUTED_NAMES:
+        return value.has("substitution")
     return safe_name(name) or _harmless(name)
 
 
@@ -64,11 +72,20 @@ def _judge(words: _Words, *, behind_xargs: bool) -> None:
             raise NotReadOnly("arch with arguments runs a program on some systems")
         return
     condition = _CONDITIONS.get(name)
+    if not behind_xargs and _says_version(name, words[1:]):
+        return
     if condition is None:
         raise NotReadOnly(f"{name} may change files")
     if behind_xargs:
         raise NotReadOnly(f"xargs can give {name} options that do more than read")
     condition(words[1:])
+
+
+def _says_version(name: str, words: _Words) -> bool:
+    """Whether a program is only asked for its version."""
+    if len(words) != 1 or not (name in readonly_tables.VERSION_NAMES or _VERSION_NAME.fullmatch(name)):
+        return False
+    return _literal(words[0]) and text_of(words[0]) == ("version" if name == "go" else "--version")
 
 
 def _command_name(word: ShellWord) -> str:
@@ -89,16 +106,21 @@ def _literal(word: ShellWord) -> bool:
     return pieces[0].kind == "text" if len(pieces) == 1 else word.literal
 
 
-def _check_known(words: _Words) -> None:
+def _check_known(words: _Words, *, stops: bool = False) -> None:
+    """Every word is literal, or a pattern that is no option. `stops`: behind `--` none is."""
+    behind = False
     for word in words:
         if not _literal(word):
-            _check_glob(word)
+            _check_glob(word, behind=behind)
+        behind = behind or (stops and text_of(word) == "--")
 
 
-def _check_glob(word: ShellWord) -> None:
+def _check_glob(word: ShellWord, *, behind: bool) -> None:
     for piece in word.pieces:
         if piece.kind not in ("text", "glob"):
             raise NotReadOnly(f"the value of {word.source} is not known")
+    if behind:
+        return
     first = next(piece for piece in word.pieces if piece.text)
     if first.kind != "text" or first.text[0] == "-":
         raise NotReadOnly(f"{word.source} could turn into an option")
@@ -112,10 +134,25 @@ def _check_literal(words: _Words) -> None:
 
 def _by_table(command: str, table: OptionTable) -> Callable[[_Words], None]:
     def condition(words: _Words) -> None:
-        _check_known(words)
+        _check_known(words, stops=True)
         read(command, table, words)
 
     return condition
+
+
+def _check_carried(words: _Words, position: int) -> int:
+    """Where the command of `find -exec` ends. It may be any that reads whatever its arguments are."""
+    end = position
+    while end < len(words) and text_of(words[end]) != ";":
+        if text_of(words[end]) == "+" and end > position and text_of(words[end - 1]) == "{}":
+            break
+        end += 1
+    if end >= len(words) or end == position:
+        raise NotReadOnly("find -exec lacks its command or its end")
+    name = _command_name(words[position])
+    if name not in readonly_tables.ANY_ARGUMENTS or name == "arch":
+        raise NotReadOnly(f"find -exec runs {name}, which may do more than read")
+    return end + 1
 
 
 def _find(words: _Words) -> None:
@@ -129,6 +166,9 @@ def _find(words: _Words) -> None:
             if position == len(words):
                 raise NotReadOnly(f"find {text} lacks its value")
             position += 1
+            in_expression = True
+        elif text == "-exec":
+            position = _check_carried(words, position)
             in_expression = True
         elif text in readonly_tables.FIND_PLAIN:
             in_expression = in_expression or text not in readonly_tables.FIND_BEFORE_PATHS
@@ -257,8 +297,114 @@ def _check_no_options(command: str, words: _Words) -> None:
             raise unlisted(command, text_of(word))
 
 
-def _git(words: _Words) -> None:
+def _awk(words: _Words) -> None:
     _check_known(words)
+    position = 0
+    while position < len(words) and (text := text_of(words[position])).startswith("-"):
+        if text[:2] not in ("-F", "-v") or not _literal(words[position]):
+            raise unlisted("awk", text)
+        position += 1
+        if len(text) == 2:
+            _check_literal(words[position : position + 1])
+            position += 1
+    if position >= len(words):
+        raise NotReadOnly("awk lacks its program")
+    _check_literal(words[: position + 1])
+    program = text_of(words[position])
+    for refused in readonly_tables.AWK_REFUSED:
+        if refused in program:
+            raise NotReadOnly(f"the awk program {program} may do more than read")
+    if "|" in program.replace("||", "") or (_AWK_PRINTS.search(program) and ">" in program.replace(">=", "")):
+        raise NotReadOnly(f"the awk program {program} may write a file or run a command")
+    _check_no_options("awk", words[position + 1 :])
+
+
+def _ps(words: _Words) -> None:
+    _check_literal(words)
+    unix: list[ShellWord] = []
+    for word in words:
+        text = text_of(word)
+        if text in readonly_tables.PS_AS_BSD or (text and readonly_tables.PS_BSD.issuperset(text)):
+            continue
+        if text.startswith("-") and not text.startswith("--") and "x" in text:
+            raise unlisted("ps", text)  # where no user has that name, ps reads all of it as BSD options
+        unix.append(word)
+    reading = read("ps", readonly_tables.PS, unix)
+    for value in reading.values:
+        if _ENVIRONMENT_COLUMN.search(value):
+            raise NotReadOnly(f"ps {value} shows environments")
+    for operand in reading.operands:
+        if not all(each.isdecimal() for each in text_of(operand).split(",")):
+            raise unlisted("ps", text_of(operand))
+
+
+def _tar(words: _Words) -> None:
+    _check_literal(words)
+    if not words:
+        raise NotReadOnly("tar lacks its options")
+    first = text_of(words[0])
+    if not first.startswith("-"):  # the old style: the value of `f` is the next word
+        if not readonly_tables.TAR_OLD.issuperset(first) or first.count("f") != 1:
+            raise unlisted("tar", first)
+        lists, rest = "t" in first, words[1:]
+        if not rest:
+            raise NotReadOnly("tar f lacks its archive")
+        archives, rest = [text_of(rest[0])], rest[1:]
+        reading = read("tar", readonly_tables.TAR, rest)
+    else:
+        reading = read("tar", readonly_tables.TAR, words)
+        lists = any(_is_tar_list(text_of(word)) for word in words)
+        archives = list(reading.values)
+        if not any(_names_archive(text_of(word)) for word in words):
+            raise NotReadOnly("tar without an archive may read a tape drive that a variable names")
+    if not lists or any(":" in each for each in (*archives, *reading.values)):
+        raise NotReadOnly(
+            "tar only reads as tar tf ARCHIVE, and an archive with a colon may be on another host"
+        )
+
+
+def _is_tar_list(text: str) -> bool:
+    return text == "--list" or (text[:1] == "-" and text[1:2] != "-" and "t" in text.partition("f")[0])
+
+
+def _names_archive(text: str) -> bool:
+    return text.startswith("--file") or (text[:1] == "-" and text[1:2] != "-" and "f" in text)
+
+
+def _unzip(words: _Words) -> None:
+    _check_literal(words)
+    if len(words) < 2 or text_of(words[0]) != "-l":
+        raise NotReadOnly("unzip only reads as unzip -l ARCHIVE")
+    _check_no_options("unzip", words[1:])
+
+
+def _zcat(words: _Words) -> None:
+    _check_known(words)
+    _check_no_options("zcat", words)
+
+
+def _xxd(words: _Words) -> None:
+    _check_literal(words)
+    # Its options stand alone: what looks like a cluster may be `-r`, or the second operand a file to write.
+    if any(text.startswith("-") and len(text) > 2 for text in map(text_of, words)):
+        raise NotReadOnly("xxd takes its options one by one")
+    if len(read("xxd", readonly_tables.XXD, words).operands) > 1:
+        raise NotReadOnly("xxd writes its second operand")
+
+
+def _tee(words: _Words) -> None:
+    _check_literal(words)
+    if any(text_of(word) != "/dev/null" for word in words):
+        raise NotReadOnly("tee writes a file")
+
+
+def _hostname(words: _Words) -> None:
+    if words:
+        raise NotReadOnly("hostname with arguments may set the name")
+
+
+def _git(words: _Words) -> None:
+    _check_known(words, stops=True)
     if len(words) == 1 and text_of(words[0]) == "--version":
         return
     position = 0
@@ -306,6 +452,8 @@ def _is_git_short(text: str) -> bool:
 
 def _git_long(name: str, text: str, following: str | None) -> None:
     option, equals, value = text[2:].partition("=")
+    if name == "merge-base" and text == "--is-ancestor":
+        return
     if option not in readonly_tables.GIT_LONG_VALUED and (equals or option not in readonly_tables.GIT_LONG):
         raise unlisted(f"git {name}", text)
     if option in ("pretty", "format") and "%G" in value:
@@ -316,13 +464,38 @@ def _git_long(name: str, text: str, following: str | None) -> None:
         raise NotReadOnly(f"git {name} {text} takes -- for its value")
 
 
+def _git_table(name: str, table: OptionTable) -> Callable[[_Words], None]:
+    def condition(words: _Words) -> None:
+        reading = read(f"git {name}", table, words)
+        _check_literal(reading.value_words)
+        _check_formats(name, reading.values)
+
+    return condition
+
+
+def _check_formats(name: str, values: Sequence[str]) -> None:
+    if any("signature" in value for value in values):
+        raise NotReadOnly(f"git {name} may run a program that checks signatures")
+
+
+def _git_config(words: _Words) -> None:
+    _check_literal(words)
+    known = [text_of(word) for word in words]
+    if len(known) != 2 or known[0] != "--get" or not _CONFIG_KEY.fullmatch(known[1]):
+        raise NotReadOnly("git config only reads as git config --get KEY, for keys that hold no secrets")
+
+
 def _git_branch(words: _Words) -> None:
-    operands = read("git branch", readonly_tables.GIT_BRANCH, words).operands
+    reading = read("git branch", readonly_tables.GIT_BRANCH, words)
+    _check_formats("branch", reading.values)
+    operands = reading.operands
     if not operands:
         return
     for word in words:
         text = text_of(word)
-        if text == "--list" or (text.startswith("-") and not text.startswith("--") and "l" in text):
+        if text.startswith(readonly_tables.GIT_BRANCH_LISTS) or (
+            text.startswith("-") and not text.startswith("--") and "l" in text
+        ):
             break
     else:
         raise NotReadOnly(f"git branch {text_of(operands[0])} may make a branch")
@@ -331,16 +504,20 @@ def _git_branch(words: _Words) -> None:
 
 
 def _git_tag(words: _Words) -> None:
-    if not words:
-        return
-    if text_of(words[0]) not in ("-l", "--list"):
+    reading = read("git tag", readonly_tables.GIT_TAG, words)
+    _check_formats("tag", reading.values)
+    if reading.operands and text_of(words[0]) not in ("-l", "--list"):
         raise NotReadOnly("git tag only reads alone or with -l")
-    _check_no_options("git tag", words[1:])
+    if any(text_of(word) == "--" for word in words):
+        raise unlisted("git tag", "--")
 
 
 def _git_remote(words: _Words) -> None:
-    if words and (len(words) > 1 or text_of(words[0]) not in ("-v", "--verbose")):
-        raise NotReadOnly("git remote only reads alone or with -v")
+    known = [text_of(word) for word in words]
+    if known[:1] == ["get-url"] and len(known) == 2 and not known[1].startswith("-"):
+        return
+    if words and (len(words) > 1 or known[0] not in ("-v", "--verbose")):
+        raise NotReadOnly("git remote only reads alone, with -v or as get-url")
 
 
 def _git_list(words: _Words) -> None:
@@ -372,6 +549,15 @@ _CONDITIONS: dict[str, Callable[[_Words], None]] = {
     "base64": _base64,
     "command": _command,
     "git": _git,
+    "awk": _awk,
+    "ps": _ps,
+    "tree": _by_table("tree", readonly_tables.TREE),
+    "tar": _tar,
+    "unzip": _unzip,
+    "zcat": _zcat,
+    "xxd": _xxd,
+    "tee": _tee,
+    "hostname": _hostname,
 }
 _GIT_CONDITIONS: dict[str, Callable[[_Words], None]] = {
     "branch": _git_branch,
@@ -380,4 +566,10 @@ _GIT_CONDITIONS: dict[str, Callable[[_Words], None]] = {
     "stash": _git_list,
     "worktree": _git_list,
     "reflog": _git_reflog,
+    "grep": _git_table("grep", readonly_tables.GIT_GREP),
+    "show-ref": _git_table("show-ref", readonly_tables.GIT_SHOW_REF),
+    "for-each-ref": _git_table("for-each-ref", readonly_tables.GIT_FOR_EACH_REF),
+    "check-ignore": _git_table("check-ignore", readonly_tables.GIT_CHECK_IGNORE),
+    "count-objects": _git_table("count-objects", readonly_tables.GIT_COUNT_OBJECTS),
+    "config": _git_config,
 }

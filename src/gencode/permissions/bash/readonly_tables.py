@@ -1,6 +1,7 @@
 """The read-only commands and their options, as tables.
 
-The lists are those of the specification, word for word; `readonly` holds what is said beside them.
+The lists of its first edition are word for word; what its second edition (13k) names without a list has
+the options that are safe. `readonly` holds what is said beside them.
 """
 
 from gencode.permissions.bash.options import OptionTable
@@ -91,6 +92,50 @@ BASE64 = OptionTable(
 TEST_UNARY = _set("-e -f -d -r -w -x -s -L -h -n -z")
 TEST_BINARY = _set("= == != -eq -ne -lt -le -gt -ge -nt -ot -ef")
 
+PS = OptionTable(
+    flags=_set("e f F l a A w d N j H L T y M"),
+    valued=_set("u U p C t g G q s o O k"),
+    long=_set("forest no-headers no-heading headers version"),
+    long_valued=_set("sort pid ppid user User group tty format cols columns width rows lines"),
+)
+PS_BSD = frozenset("auxflwjhvcrmT")
+"""What `ps aux` is made of; `e` would show environments."""
+PS_AS_BSD = _set("-aux -ax -auxw -auxww -axu -axf -auxf")
+"""Unix options that ps reads as BSD ones."""
+TREE = OptionTable(
+    flags=_set("a d l f i x p u g s h D q N Q F v t c U r C A S n J X"),
+    valued=_set("L P I"),
+    long=_set(
+        "dirsfirst filesfirst noreport prune gitignore inodes device matchdirs ignore-case du si metafirst"
+        " version help"
+    ),
+    long_valued=_set("filelimit charset sort timefmt"),
+)
+TAR = OptionTable(
+    flags=_set("t v z j J a"),
+    valued=_set("f"),
+    long=_set("list verbose gzip bzip2 xz zstd auto-compress wildcards full-time numeric-owner utc"),
+    long_valued=_set("file exclude strip-components"),
+)
+TAR_OLD = frozenset("tvzjJaf")
+"""The letters of `tar tzf`, which takes its options without a dash."""
+XXD = OptionTable(flags=_set("a b e E i p u C d"), valued=_set("l s c g o n"))
+AWK_REFUSED = ("system", "getline", "ENVIRON", "SYMTAB", "FUNCTAB", "ARGV", "@", "\\\n", "\x00")
+"""What an awk program could run commands, read variables or load code with."""
+VERSION_NAMES = _set(
+    "python python2 python3 pypy3 node nodejs npm ruby perl php lua java javac gcc g++ cc c++ clang clang++"
+    " ld make gmake cmake ninja meson git bash zsh fish docker podman kubectl helm terraform curl wget jq yq"
+    " rg fd tar zip unzip gzip bzip2 xz zstd sed grep gawk awk find sqlite3 psql mysql redis-server redis-cli"
+    " nginx openssl tmux vim nvim nano emacs rsync ffmpeg tree file less htop pip pip3 uv gh deno swift ghc"
+    " ocaml R gdb lldb strace go"
+)
+"""Programs that say their version and do nothing else, whatever lies in the folder.
+
+Some choose the program that answers by files of the folder: cargo, rustc, yarn, pnpm, dotnet, bazel, mvn.
+"""
+SUBSTITUTED_NAMES = _set("V VERSION TAG BRANCH COMMIT SHA DATE FILE DIR NAME")
+"""Variables that may be set from a substitution that only reads."""
+
 GIT_BEFORE = _set("--no-pager -P")
 GIT_READERS = _set(
     "status log diff show shortlog rev-parse rev-list ls-files ls-tree merge-base describe blame cat-file"
@@ -116,4 +161,36 @@ GIT_HUNGRY = _set(
     " skip match"
 )
 """Those of the valued ones that may take the next word, whatever it is: even `--`."""
-GIT_BRANCH = OptionTable(flags=_set("a r v l"), long=_set("all remotes verbose show-current list no-color"))
+GIT_BRANCH = OptionTable(
+    flags=_set("a r v l"),
+    long=_set("all remotes verbose show-current list no-color no-abbrev ignore-case"),
+    long_valued=_set("contains no-contains merged no-merged points-at sort format"),
+)
+GIT_BRANCH_LISTS = ("--list", "--contains", "--no-contains", "--merged", "--no-merged", "--points-at")
+GIT_TAG = OptionTable(
+    flags=_set("l"), long=_set("list no-color"), long_valued=_set("sort format contains merged no-merged")
+)
+GIT_GREP = OptionTable(
+    flags=_set("n i w v l L c h H o q E F G P a I z p W"),
+    valued=_set("A B C m e"),
+    long=_set(
+        "line-number column ignore-case word-regexp invert-match files-with-matches name-only"
+        " files-without-match count only-matching quiet extended-regexp fixed-strings basic-regexp"
+        " perl-regexp text null full-name heading break show-function function-context cached untracked"
+        " no-color color"
+        " all-match and or not"
+    ),
+    long_valued=_set("after-context before-context context max-count max-depth threads color"),
+)
+GIT_SHOW_REF = OptionTable(
+    flags=_set("d s q"),
+    long=_set("head heads branches tags dereference hash verify quiet abbrev"),
+    long_optional=_set("hash abbrev"),
+)
+GIT_FOR_EACH_REF = OptionTable(
+    long=_set("ignore-case omit-empty"),
+    long_valued=_set("count sort format points-at merged no-merged contains no-contains"),
+)
+GIT_CHECK_IGNORE = OptionTable(flags=_set("q v z n"), long=_set("quiet verbose stdin non-matching no-index"))
+GIT_COUNT_OBJECTS = OptionTable(flags=_set("v H"), long=_set("verbose human-readable"))
+GIT_CONFIG_KEY = r"(?:user|core|branch)\.[A-Za-z0-9._/-]+|remote\.[A-Za-z0-9._/-]+\.url"

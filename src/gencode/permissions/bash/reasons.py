@@ -1,12 +1,11 @@
 """The reasons for the decision about a command: what was found in it, and the sentences for people."""
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Literal, NamedTuple
 
-from msgspec.structs import replace
-
 from gencode.core.rules import Action, Decision, Mode, Policy, Remedy, Rule, needs_removal
+from gencode.core.structs import replace
 from gencode.permissions.bash.command_units import Unit
 from gencode.permissions.bash.compiled_rules import BashRules
 from gencode.permissions.bash.forms import allowing
@@ -28,14 +27,11 @@ Cause = Literal[
     "plain shell",
 ]
 
-_BLANKET = Rule("Bash", "*", Action.ALLOW)
-_MOST_OFFERS = 3
+_MOST_OFFERS = 8
 _LONGEST_PATTERN = 80
-_MOST_WORDS = 20
 _LONGEST_SHOWN = 80
 _MOST_NAMED = 3
 _PLAIN_WORD = re.compile(r"[A-Za-z0-9_./:=@%+,^-]+")
-_SUBCOMMAND = re.compile(r"[a-z][a-z0-9:_-]*")
 
 
 class PartFinding(NamedTuple):
@@ -109,7 +105,7 @@ def _reason(finding: PartFinding) -> str:
         case "opaque":
             return f"the rule {rule} might match, and what it runs cannot be known: {finding.detail}"
         case "plan":
-            return f"plan mode only reads, and {finding.unit.more_than_read}"
+            return f"only reading is allowed in this mode, and {finding.unit.more_than_read}"
         case "guard" | "plan guard":
             return finding.detail
         case "dontAsk":
@@ -143,57 +139,42 @@ def _without_offers(decided: Decision, findings: Sequence[PartFinding]) -> Decis
 
 
 def _offers(findings: Sequence[PartFinding]) -> Iterable[Rule] | None:
-    """The allow rules that together lift all findings; None where there are none. None is offered in vain."""
+    """The allow rules that together lift all findings; None where there are none.
+
+    None is offered in vain, and none that allows more than this command.
+    """
     if any(finding.rule or finding.cause in ("plan", "plan guard") for finding in findings):
         return None
     offers: dict[Rule, None] = {}
     for finding in findings:
-        wanted = _past_guard(finding.unit) if finding.cause == "guard" else [narrowest(finding.unit)]
-        if not wanted:
+        guarded = finding.cause == "guard"
+        rule = _past_guard(finding.unit) if guarded else exact_rule(finding.unit)
+        if rule is None:
             return None
-        offers.update(dict.fromkeys(wanted))
-        if len(offers) > _MOST_OFFERS and not any(each.cause == "guard" for each in findings):
-            return (_BLANKET,)
-    if _BLANKET in offers:
-        guarded = [finding.unit for finding in findings if finding.cause == "guard"]
-        offers = dict.fromkeys([_BLANKET, *(rule for unit in guarded for rule in _past_guard(unit))])
-    return offers
+        offers[rule] = None
+    return offers if len(offers) <= _MOST_OFFERS else None
 
 
-def _past_guard(unit: Unit) -> list[Rule]:
-    """The exact rule that lifts a guard, and the blanket one where that does not allow the part as well."""
+def _past_guard(unit: Unit) -> Rule | None:
+    """The exact rule that lifts a guard, where it allows the part as well."""
     if unit.exact is None or not _writable(unit.exact):
-        return []
+        return None
     rule = _allowing(" ".join(unit.exact))
-    covers = not unit.more_than_read or unit.plain_shell or _covers(rule, unit)
-    return [rule] if covers else [rule, _BLANKET]
+    return rule if not unit.more_than_read or unit.plain_shell or _covers(rule, unit) else None
 
 
-def narrowest(unit: Unit) -> Rule:
-    """The narrowest useful rule that allows a part."""
-    for pattern in _suggestions(unit):
-        rule = _allowing(pattern)
-        if len(pattern) <= _LONGEST_PATTERN and _covers(rule, unit):
-            return rule
-    return _BLANKET
-
-
-def _suggestions(unit: Unit) -> Iterator[str]:
+def exact_rule(unit: Unit) -> Rule | None:
+    """The rule that allows a part and nothing else; None where its words cannot be written in one."""
     for form in unit.forms:
-        values = form.track.values[form.track.starts[0] :]
-        prefix: list[str] = []
-        for value in values[:_MOST_WORDS]:
-            if value is None or not _writable((value,)):
-                break
-            prefix.append(value)
-        whole = len(prefix) == len(values)
-        if whole:
-            yield " ".join(prefix)
-        if len(prefix) > 1 and _SUBCOMMAND.fullmatch(prefix[1]):
-            yield f"{prefix[0]} {prefix[1]}:*"
-        if prefix:
-            yield f"{' '.join(prefix)}:*"
-            yield f"{prefix[0]}:*"
+        words = form.track.values[form.track.starts[0] :]
+        known = [word for word in words if word is not None]
+        pattern = " ".join(known)
+        if len(known) < len(words) or not _writable(known) or len(pattern) > _LONGEST_PATTERN:
+            continue
+        rule = _allowing(pattern)
+        if _covers(rule, unit):
+            return rule
+    return None
 
 
 def _writable(words: Sequence[str]) -> bool:

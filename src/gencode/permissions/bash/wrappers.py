@@ -54,6 +54,39 @@ TAKES_SHELL_TEXT = frozenset({"su", "runuser", "ssh", "watch", "script", "parall
 RUNS_FIRST_WORD = frozenset({"sudo", "doas", "exec", "builtin", "setsid", "fakeroot", "unbuffer"})
 """Dispatchers that, without options, run the word after them and nothing else."""
 
+_EXEC = frozenset({"exec", "x"})
+_RUN = frozenset({"run"})
+_FIRST = frozenset[str]()
+RUNNERS: dict[str, frozenset[str]] = {
+    **dict.fromkeys(
+        (
+            "setarch",
+            "linux64",
+            "linux32",
+            "i386",
+            "prlimit",
+            "setpriv",
+            "npx",
+            "pnpx",
+            "bunx",
+            "uvx",
+            "xvfb-run",
+            "dbus-run-session",
+            "faketime",
+            "valgrind",
+        ),
+        _FIRST,
+    ),
+    **dict.fromkeys(("uv", "poetry", "pipenv", "hatch", "pipx", "pdm", "rye"), _RUN),
+    **dict.fromkeys(("npm", "bun"), _EXEC),
+    **dict.fromkeys(("pnpm", "yarn"), frozenset({"exec", "dlx"})),
+    "bundle": frozenset({"exec"}),
+}
+"""Programs that run another one, behind one of these words.
+
+Deny and ask rules look at every suffix behind it; for allow rules they are commands like any other.
+"""
+
 _DISPATCHER_VALUED: dict[str, frozenset[str]] = {
     "sudo": frozenset(
         [
@@ -111,7 +144,7 @@ _WRAPPERS: dict[str, _Options] = {
     "time": _Options(frozenset({"-p"})),
     "command": _Options(),
     "xargs": _Options(
-        frozenset({"-0", "-r", "-t", "--null", "--no-run-if-empty", "--verbose"}),
+        frozenset({"-0", "-r", "-t", "-0r", "-r0", "--null", "--no-run-if-empty", "--verbose"}),
         ("-n", "-L", "-P", "-I", "-d", "-s"),
         ("--max-args=", "--max-procs=", "--max-lines=", "--delimiter=", "--replace="),
     ),
@@ -270,7 +303,8 @@ class WrapperReach(NamedTuple):
     places on the way there. `free_from` is the place from which every suffix counts, -1 if there is none.
     `core` is the command at the end of all wrappers and dispatchers, `heads` all places on the way to it.
     `unknown` says why nobody knows what runs, `xargs` where xargs stands (-1 if it does not). `folders` are
-    those that env goes to.
+    those that env goes to. `runs_from` is the place from which every suffix counts, for deny and ask rules
+    only.
     """
 
     inner: int
@@ -283,6 +317,13 @@ class WrapperReach(NamedTuple):
     replaced: tuple[str, ...] = ()
     splits: tuple[int, ...] = ()
     folders: tuple[str, ...] = ()
+    runs_from: int = -1
+
+    @property
+    def strict_from(self) -> int:
+        """The place from which deny and ask rules look at every suffix, -1 if there is none."""
+        found = [each for each in (self.free_from, self.runs_from) if each >= 0]
+        return min(found, default=-1)
 
 
 NOTHING_WRAPPED = WrapperReach(0, (0,), -1, 0, (0,))
@@ -340,8 +381,20 @@ def reach(values: Values) -> WrapperReach:
         tuple(replaced),
         tuple(splits),
         tuple(folders),
+        _runs_from(values, at),
     )
+    if found.runs_from >= 0:
+        found = _with_splits_behind(values, found)
     return found if free_from < 0 else _with_far_ones(values, found)
+
+
+def _with_splits_behind(values: Values, found: WrapperReach) -> WrapperReach:
+    """What `env -S` takes apart behind a program that runs another one."""
+    behind = range(found.runs_from, len(values))
+    places = [at for at in behind if base_name(values[at] or "") == "env"][:_MOST_NESTED]
+    wrapped = (wrapped_by(values, at) for at in places)
+    splits = (each.split for each in wrapped if each is not None and each.split >= 0)
+    return found._replace(splits=(*found.splits, *splits))
 
 
 def _with_far_ones(values: Values, found: WrapperReach) -> WrapperReach:
@@ -365,7 +418,19 @@ def _with_far_ones(values: Values, found: WrapperReach) -> WrapperReach:
 
 
 def _leads_on(name: str) -> bool:
-    return name in DISPATCHERS or name in _WRAPPERS or name == "env"
+    return name in DISPATCHERS or name in _WRAPPERS or name in RUNNERS or name == "env"
+
+
+def _runs_from(values: Values, core: int) -> int:
+    """Where the command begins that the program at `core` runs, if it is one of `RUNNERS`."""
+    verbs = RUNNERS.get(base_name(values[core] or "")) if core < len(values) else None
+    if verbs is None:
+        return -1
+    if not verbs:
+        return core + 1
+    return next(
+        (at + 1 for at in range(core + 1, len(values)) if values[at] is None or values[at] in verbs), -1
+    )
 
 
 def _dispatched(values: Values, at: int) -> Wrapped | None:

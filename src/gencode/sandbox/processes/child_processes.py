@@ -87,6 +87,14 @@ def forbid_new_privileges() -> bool:
     return _prctl(_NO_NEW_PRIVILEGES, 1)
 
 
+def enter_namespace(file: int) -> None:
+    """Move into the namespace that a file stands for."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.setns(ctypes.c_int(file), ctypes.c_int(0)) != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
+
+
 def set_process_name(name: str) -> bool:
     """Whether `ps` and `top` now show this name."""
     return _prctl(_NAME, ctypes.create_string_buffer(name.encode()[:15]))

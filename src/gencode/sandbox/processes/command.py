@@ -4,7 +4,7 @@ import errno
 import os
 import shutil
 import signal as signals
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Literal
 
@@ -47,6 +47,10 @@ class Command(Struct, frozen=True):
     """Keep standard error apart; otherwise both are one stream in the order they were written."""
     environ: Mapping[str, str] | None = None
     """Instead of our own environment; it is cleaned like ours."""
+    namespaces: tuple[int, ...] = ()
+    """Files that stand for namespaces it enters before it begins, in this order."""
+    written: Callable[[str], None] | None = None
+    """Gets the last lines of the output, a few times a second while it is written."""
     privileges: bool = False
     """Let it become somebody else (sudo, setuid). Such a process cannot be stopped by us."""
 
@@ -143,6 +147,8 @@ def start_error(command: Command, argv: tuple[str, ...], step: str, number: int)
             return ToolError(f"{argv[0]} does not exist, or its interpreter does not.")
         case "program", _:
             return ToolError(f"{argv[0]} cannot be run: {why}.")
+        case "network", _:
+            return ToolError(f"The command's own network cannot be used ({why}). Try again.")
         case "fork", _:
             return ToolError(
                 f"The machine cannot start another process now ({why}): stop something, or try again later."

@@ -54,6 +54,10 @@ def _exec(order: LaunchOrder, outputs: list[int], tell: int, guard: int) -> None
     step = "session"
     try:
         os.setsid()
+        outputs, namespaces = _divided(outputs, order.namespaces)
+        step = "network"
+        for file in namespaces:
+            child_processes.enter_namespace(file)
         child_processes.signal_when_parent_dies(signal.SIGKILL)
         if os.getppid() != guard:
             os._exit(127)
@@ -67,9 +71,17 @@ def _exec(order: LaunchOrder, outputs: list[int], tell: int, guard: int) -> None
         _reset_signals()
         os.execve(order.argv[0], list(order.argv), dict(order.environment))  # noqa: S606  # that is the point
     except OSError as error:
-        os.write(tell if step in ("session", "files") else _TELL, f"{step} {error.errno or 0}".encode())
+        os.write(
+            tell if step in ("session", "network", "files") else _TELL, f"{step} {error.errno or 0}".encode()
+        )
     finally:
         os._exit(127)
+
+
+def _divided(files: list[int], namespaces: int) -> tuple[list[int], list[int]]:
+    """Where the command writes, and the namespaces it enters."""
+    end = len(files) - namespaces
+    return files[:end], files[end:]
 
 
 def _connect_files(outputs: list[int], tell: int) -> None:

@@ -70,6 +70,10 @@ class CommandRunner:
             raise
         return running
 
+    async def make_network(self) -> list[int]:
+        """The namespaces of a network that commands can share, as files; none where there can be none."""
+        return await self._fork_server().make_network()
+
     async def close(self) -> None:
         """End every command and let the fork server go."""
         self._closed = True
@@ -93,6 +97,7 @@ class CommandRunner:
                 child_environment(environ, link.mark),
                 command.seconds,
                 command.privileges,
+                len(command.namespaces),
             )
         except ValueError:
             raise ToolError("A command cannot contain a NUL character or an incomplete character.") from None
@@ -104,14 +109,14 @@ class CommandRunner:
     def _launched(
         self, command: Command, order: LaunchOrder, link: ForkServerClient, file: OutputFile | None
     ) -> RunningCommand:
-        intakes = [OutputReader(self._keep, file, growing=command.growing)]
+        intakes = [OutputReader(self._keep, file, growing=command.growing, written=command.written)]
         if command.separate:
             intakes.append(OutputReader(self._keep, None, growing=False))
         pipes: list[tuple[int, int]] = []
         try:
             for _ in intakes:
                 pipes.append(large_pipe())  # one by one: those made before one fails are closed below
-            control = link.fork_guard([writing for _, writing in pipes])
+            control = link.fork_guard([*(writing for _, writing in pipes), *command.namespaces])
         except OSError as error:
             for reading, _ in pipes:
                 os.close(reading)

@@ -45,7 +45,9 @@ _OTHER_TEXT = re.compile(
 _OTHER_PROGRAM = re.compile(
     r"GIT_.*|PAGER|.*_PAGER|MANPAGER|LESS|LESSOPEN|LESSCLOSE|RIPGREP_CONFIG_PATH|LD_.*|DYLD_.*|NODE_OPTIONS"
     r"|PYTHONSTARTUP|PERL5OPT|PERL5LIB|RUBYOPT|GREP_OPTIONS|MAGIC|POSIXLY_CORRECT"
-    r"|.*_TOOL_OPTIONS|_JAVA_OPTIONS|GCONV_PATH|LOCPATH|NLSPATH"
+    r"|.*_TOOL_OPTIONS|_JAVA_OPTIONS|JDK_JAVA_OPTIONS|GCONV_PATH|LOCPATH|NLSPATH"
+    r"|TAR_OPTIONS|TAPE|UNZIP|UNZIPOPT|ZIPINFO.*|GZIP|XZ_OPT|XZ_DEFAULTS|AWKPATH|AWKLIBPATH|LUA_INIT.*"
+    r"|PS_FORMAT|PS_PERSONALITY|CMD_ENV|I_WANT_A_BROKEN_PS|GOFLAGS|GOTOOLCHAIN|NPM_CONFIG_.*|npm_config_.*"
 )
 
 
@@ -85,7 +87,7 @@ class EnvironmentFilter(Struct, frozen=True):
             for name, value in self.without_secrets(environ).items()
             if not _OTHER_PROGRAM.fullmatch(name)
         }
-        return {**kept, **_git_that_only_reads(empty, git or {})}
+        return {**kept, **_git_that_only_reads(empty, git or {}), "GOTOOLCHAIN": "local"}
 
 
 def system_path(path: str, own: Iterable[Path]) -> str:

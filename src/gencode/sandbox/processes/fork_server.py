@@ -16,9 +16,9 @@ from contextlib import suppress
 from gencode.sandbox.processes import child_processes, process_tree
 from gencode.sandbox.processes.child_processes import ChildWatcher, reap
 from gencode.sandbox.processes.command_guard import guard_command
-from gencode.sandbox.processes.guard_protocol import COUNT_STRAYS, RUN
+from gencode.sandbox.processes.guard_protocol import COUNT_STRAYS, NETWORK, RUN
 
-_MOST_FILES = 3
+_MOST_FILES = 5
 _STRAY_SECONDS = 0.01
 _CLEARING_SECONDS = 1.0
 
@@ -85,6 +85,17 @@ class ForkServer:
             self._asking.append((asking, int(asking.recv(32)), time.monotonic() + _CLEARING_SECONDS))
         elif kind == RUN:
             self._fork(socket.socket(fileno=files[0]), files[1:])
+        elif kind == NETWORK:
+            self._make_network(socket.socket(fileno=files[0]))
+
+    def _make_network(self, asking: socket.socket) -> None:
+        """A process of its own makes a network and hands it over; nothing of it stays here."""
+        with suppress(OSError):  # whoever asks sees that nothing comes
+            maker = os.fork()
+            if maker == 0:
+                _hand_over_network(asking)
+            self._guards.add(maker)
+        asking.close()
 
     def _fork(self, control: socket.socket, outputs: list[int]) -> None:
         server = os.getpid()
@@ -110,6 +121,20 @@ def _run_guard(link: socket.socket, control: socket.socket, outputs: list[int], 
         status = 0
     finally:
         os._exit(status)
+
+
+def _hand_over_network(asking: socket.socket) -> None:
+    """In the fork: send the namespaces of a network, the user's first where it has one. Never returns."""
+    try:
+        from gencode.sandbox.namespaces import enter_network
+
+        names = ("user", "net") if enter_network() else ("net",)
+        files = [os.open(f"/proc/self/ns/{name}", os.O_RDONLY | os.O_CLOEXEC) for name in names]
+        socket.send_fds(asking, [NETWORK], files)
+    except OSError:
+        pass  # not every machine lets us; whoever asks sees that nothing comes
+    finally:
+        os._exit(0)
 
 
 def main() -> None:

@@ -21,7 +21,7 @@ from gencode.core.errors import ToolError
 from gencode.journal.owner import new_owner, owner_state
 from gencode.sandbox.processes import process_tree
 from gencode.sandbox.processes.environment import PROCESS_MARK
-from gencode.sandbox.processes.guard_protocol import COUNT_STRAYS, RUN, encoded
+from gencode.sandbox.processes.guard_protocol import COUNT_STRAYS, NETWORK, RUN, encoded
 
 
 class ForkServerRecord:
@@ -108,6 +108,8 @@ _START = (
 )
 _CLEARING_SECONDS = 1.5
 _LEAVING_SECONDS = 4.0
+_NETWORK_SECONDS = 5.0
+_MOST_NAMESPACES = 2
 
 
 class ForkServerClient:
@@ -144,19 +146,36 @@ class ForkServerClient:
         """Whether the fork server still runs."""
         return self._process.poll() is None
 
-    def fork_guard(self, outputs: Sequence[int]) -> socket.socket:
-        """A guard for a command that writes to these files: our end of its socket; or OSError."""
+    def fork_guard(self, files: Sequence[int]) -> socket.socket:
+        """A guard for a command that writes to the first of these files and enters the other ones, which are
+        namespaces: our end of its socket; or OSError."""
         ours, theirs = socket.socketpair()
         ours.setblocking(False)
         try:
             self._process.send_signal(signal.SIGCONT)
-            socket.send_fds(self._link, [RUN], [theirs.fileno(), *outputs])
+            socket.send_fds(self._link, [RUN], [theirs.fileno(), *files])
         except OSError:
             ours.close()
             raise
         finally:
             theirs.close()
         return ours
+
+    async def make_network(self) -> list[int]:
+        """The namespaces of a new network, as files; none where this machine does not let us."""
+        ours, theirs = socket.socketpair()
+        ours.setblocking(False)
+        try:
+            self._process.send_signal(signal.SIGCONT)
+            socket.send_fds(self._link, [NETWORK], [theirs.fileno()])
+            theirs.close()
+            await readable(ours, _NETWORK_SECONDS)
+            return socket.recv_fds(ours, 1, _MOST_NAMESPACES)[1]
+        except (OSError, TimeoutError):
+            return []
+        finally:
+            theirs.close()
+            ours.close()
 
     async def clear_strays(self, guard: int) -> int:
         """After a guard was killed: let the fork server end what it left, or do it here; how many stay."""
@@ -205,6 +224,18 @@ class ForkServerClient:
             return True
         except TimeoutError:
             return False
+
+
+async def readable(link: socket.socket, seconds: float) -> None:
+    """Wait until something can be read from a socket; TimeoutError when nothing comes."""
+    loop = asyncio.get_running_loop()
+    come: asyncio.Future[None] = loop.create_future()
+    loop.add_reader(link, lambda: None if come.done() else come.set_result(None))
+    try:
+        async with asyncio.timeout(seconds):
+            await come
+    finally:
+        loop.remove_reader(link)
 
 
 def _start_server(end: socket.socket, environ: Mapping[str, str]) -> "subprocess.Popen[bytes]":

@@ -4,9 +4,11 @@ import os
 from collections.abc import Mapping, Sequence
 
 RUN = b"r"
-"""Asks for a guard. Two or three files come with it: its socket, and where the command writes."""
+"""Asks for a guard. With it come its socket, where the command writes, and namespaces to enter."""
 COUNT_STRAYS = b"c"
 """Asks how many strays cannot be ended. On the socket that comes with it stands the dead guard."""
+NETWORK = b"n"
+"""Asks for a network of its own; its namespaces come back on the socket that comes with it."""
 LENGTH = 8
 """An order begins with its length, in this many bytes."""
 NO_STATUS = -1
@@ -16,7 +18,7 @@ NO_STATUS = -1
 class LaunchOrder:
     """One command: the program and its arguments, where, with which environment, for how long."""
 
-    __slots__ = ("argv", "cwd", "environment", "privileges", "seconds")
+    __slots__ = ("argv", "cwd", "environment", "namespaces", "privileges", "seconds")
 
     def __init__(
         self,
@@ -25,18 +27,21 @@ class LaunchOrder:
         environment: Mapping[bytes, bytes],
         seconds: float | None,
         privileges: bool,
+        namespaces: int = 0,
     ) -> None:
+        """`namespaces` is how many of the files that came with it are namespaces to enter."""
         self.argv = argv
         self.cwd = cwd
         self.environment = environment
         self.seconds = seconds
         self.privileges = privileges
+        self.namespaces = namespaces
 
     def packed(self) -> bytes:
         """The order as it travels. No part of it can hold a NUL, so that is what stands between them."""
         seconds = b"" if self.seconds is None else repr(float(self.seconds)).encode()
         pairs = [name + b"=" + value for name, value in self.environment.items()]
-        flags = b"p" if self.privileges else b""
+        flags = (b"p" if self.privileges else b"") + b"n" * self.namespaces
         parts = [seconds, flags, self.cwd, str(len(self.argv)).encode(), *self.argv, *pairs]
         blob = b"\0".join(parts)
         return len(blob).to_bytes(LENGTH, "big") + blob
@@ -47,7 +52,9 @@ def unpack(blob: bytes) -> LaunchOrder:
     seconds, flags, cwd, count, *rest = blob.split(b"\0")
     argv, pairs = rest[: int(count)], rest[int(count) :]
     environment = {name: value for name, _, value in (pair.partition(b"=") for pair in pairs)}
-    return LaunchOrder(argv, cwd, environment, float(seconds) if seconds else None, bool(flags))
+    return LaunchOrder(
+        argv, cwd, environment, float(seconds) if seconds else None, b"p" in flags, flags.count(b"n")
+    )
 
 
 def encoded(text: str) -> bytes:

@@ -49,7 +49,7 @@ class CommandOutput(Struct, frozen=True):
         return f"{head}\n\n[{self._missing()}]\n\n{tail}"
 
     def _missing(self) -> str:
-        lines = f" ({self.left_out_lines:,} line ends)" if self.left_out_lines else ""
+        lines = f" ({self.left_out_lines:,} lines)" if self.left_out_lines else ""
         said = f"{self.left_out:,} of {self.total:,} bytes{lines} are left out here"
         if self.file is None:
             return said + (f"; {self.trouble}" if self.trouble else "")
@@ -171,10 +171,47 @@ def large_pipe() -> tuple[int, int]:
     return reading, writing
 
 
+TAIL_BYTES = 4_000
+TAIL_SECONDS = 0.2
+
+
+class OutputTail:
+    """Reports the last lines of an output while it is written, a few times a second."""
+
+    def __init__(self, report: Callable[[str], None]) -> None:
+        self._report = report
+        self._last = b""
+        self._timer: asyncio.TimerHandle | None = None
+
+    def add(self, chunk: bytes) -> None:
+        """Take what was read; it is reported a little later, with what follows until then."""
+        self._last = (self._last + chunk[-TAIL_BYTES:])[-TAIL_BYTES:]
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(TAIL_SECONDS, self._report_now)
+
+    def close(self) -> None:
+        """Report nothing more."""
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _report_now(self) -> None:
+        self._timer = None
+        self._report(self._last.decode("utf-8", "replace").lstrip("\ufffd"))
+
+
 class OutputReader:
     """One output of one command."""
 
-    def __init__(self, keep: OutputLimits, file: OutputFile | None, *, growing: bool) -> None:
+    def __init__(
+        self,
+        keep: OutputLimits,
+        file: OutputFile | None,
+        *,
+        growing: bool,
+        written: Callable[[str], None] | None = None,
+    ) -> None:
+        """`written` gets the last lines, a few times a second."""
+        self._tail = OutputTail(written) if written is not None else None
         self._ends = HeadAndTail(keep)
         self._file = file
         self._growing = growing
@@ -219,6 +256,8 @@ class OutputReader:
                 await self._take(chunk)
         finally:
             os.close(file)
+            if self._tail is not None:
+                self._tail.close()
             if self._file is not None:
                 await _aside(lambda file=self._file: file.close(self._ends.total))
 
@@ -227,6 +266,8 @@ class OutputReader:
             self._budget -= len(chunk)
         before = self._ends.head_and_tail() if self._ends.complete else None
         self._ends.add(chunk)
+        if self._tail is not None:
+            self._tail.add(chunk)
         if self._file is not None and self._file.takes_more and (self._growing or not self._ends.complete):
             await _aside(lambda file=self._file: self._write(file, chunk, before))
         else:

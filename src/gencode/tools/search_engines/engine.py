@@ -108,7 +108,7 @@ async def request_engine(name: str, request: WebRequest, internet: WebResolver) 
         return await fetch(request, LIMITS, follow=stay, internet=internet)
     except UrlRefused as refused:
         # How the host is spelled is nothing the reader can change.
-        raise ToolError(f"No network leads to {name}: {refused.why}. {GO_ON}") from None
+        raise ToolError(f"{name} cannot be reached: {refused.why}. {GO_ON}") from None
     except ToolError as error:
         raise ToolError(f"The search with {name} failed: {error} {GO_ON}") from None
 

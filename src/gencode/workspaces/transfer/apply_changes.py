@@ -1,7 +1,7 @@
-"""Applies what a task changed on a worker to the checkout it was sent from, or puts it on a branch.
+"""Applies a task's changes on a worker to the checkout it was sent from, or puts them on a branch.
 
-Whether it fits is found out in git's object store only, in a part of it that is removed afterwards. It is
-applied as a whole or not at all, to the files as they are, committed or not.
+Whether they apply is tested only in git's object store, in a part of it that is removed afterwards. They are
+applied completely or not at all, to the files as they are, committed or not.
 """
 
 import logging
@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import Literal
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from gencode.core import changes
 from gencode.core.changes import ChangedFile, LostChanges, MergedChanges, Superseded
 from gencode.core.errors import Fenced, UserMistake
 from gencode.core.events import ChangesMoved
+from gencode.core.structs import replace
 from gencode.core.task import Task
 from gencode.journal.folder_snapshot import (
     ReturnedChanges,
@@ -50,7 +50,7 @@ log = logging.getLogger(__name__)
 MOST_PATCH = 256 << 20
 APPLY_SECONDS = 120.0
 LOCK_FILE = "gencode-applying.lock"
-"""The file in git's folder of a checkout that whoever brings work there holds."""
+"""The lock file in git's folder of a checkout, held while changes are applied."""
 LOCK_SECONDS = 300.0
 _PREFIXES = ("--src-prefix=a/", "--dst-prefix=b/")
 _WHOLLY = (
@@ -67,18 +67,18 @@ _WHOLLY = (
 )
 NOW = "What is in the checkout now"
 TAKEN = frozenset({"applied", "there"})
-"""The states of work that nobody has to take over any more."""
+"""The states of changes that no longer have to be merged."""
 
 WriteCheck = Callable[[Path], bool]
-"""Whether a file may be written without asking anybody."""
+"""Whether a file may be written without approval."""
 
 
 class ApplyResult(Struct, frozen=True, rename="camel"):
-    """What came of work from elsewhere.
+    """The result of applying changes from elsewhere.
 
-    `applied`: it is in the checkout now. `there`: all of it had been there already. `fits`: it could be
-    applied. `offered`: it is on the branch. Otherwise nothing was done, and the branch is the one on which
-    it could be had. `left` are files that are only where it was done.
+    `applied`: they are in the checkout now. `there`: all of them had been there already. `fits`: they could
+    be applied. `offered`: they are on the branch. Otherwise nothing was done, and the branch is the one on
+    which they could be had. `left` are files that exist only where the work was done.
     """
 
     state: Literal["applied", "there", "fits", "offered", "conflicts", "unknown"]
@@ -94,7 +94,7 @@ class ApplyResult(Struct, frozen=True, rename="camel"):
 
 
 class _Comparison(Struct, frozen=True):
-    """The work in git's store, beside the checkout as it is now."""
+    """The changes in git's store, and the checkout as it is now."""
 
     work: ReturnedChanges
     checkout: Checkout
@@ -104,16 +104,16 @@ class _Comparison(Struct, frozen=True):
 
 
 class ChangeApplier:
-    """Brings work to the checkout around a folder."""
+    """Applies changes to the checkout around a folder."""
 
-    def __init__(self, folder: Path, parcels: SnapshotStore) -> None:
+    def __init__(self, folder: Path, snapshots: SnapshotStore) -> None:
         self._folder = folder
-        self._parcels = parcels
+        self._snapshots = snapshots
         self.is_news = True
-        """Whether what became of the last that was brought is to be told: it was not taken over before."""
+        """Whether the last result has to be reported: the changes were not merged before."""
 
     async def preview(self, work: ReturnedChanges, body: bytes) -> ApplyResult:
-        """What would come of it; nothing is changed."""
+        """What `apply` would do; nothing is changed."""
         checkout = await checkout_at(self._folder)
         async with scratch_objects(checkout) as git:
             seen = (await self._compared(git, checkout, work, body)).seen
@@ -124,9 +124,9 @@ class ChangeApplier:
     async def apply(
         self, work: ReturnedChanges, body: bytes, allowed: WriteCheck | None = None
     ) -> ApplyResult:
-        """Apply it where it fits and every file may be written, or else make a branch of it.
+        """Apply the changes if they fit and every file may be written, else make a branch of them.
 
-        One after the other in a checkout: what another one wrote after the look would be overwritten.
+        The checkout is locked: otherwise a file written after the test would be overwritten.
         """
         checkout = await checkout_at(self._folder)
         async with checkout_lock(checkout) as held:
@@ -135,17 +135,17 @@ class ChangeApplier:
                 mine = replace(git, held=held)
                 arrived = await _apply(mine, home, allowed) if home.seen.state == "fits" else home.seen
             if arrived.state in {"applied", "there"}:
-                self.is_news = await self._parcels.taken(work.task, work.commit)
+                self.is_news = await self._snapshots.taken(work.task, work.commit)
                 return arrived
             return await self._on_branch(checkout, work, body, arrived)
 
     async def fetch(self, work: ReturnedChanges, body: bytes) -> None:
-        """Have the work in the repository, on no branch; UserMistake when it is not all there."""
+        """Get the changes into the repository, on no branch; UserMistake if they are incomplete."""
         checkout = await checkout_at(self._folder)
         await self._taken_in(checkout.git, work, body)
 
     async def put_on_branch(self, work: ReturnedChanges, body: bytes) -> str:
-        """Have the work on a branch of its own in the repository; its name."""
+        """Put the changes on their own branch in the repository; its name."""
         checkout = await checkout_at(self._folder)
         arrived = await self._on_branch(checkout, work, body, ApplyResult("unknown", str(checkout.top)))
         return arrived.branch
@@ -155,16 +155,16 @@ class ChangeApplier:
     ) -> _Comparison:
         await self._taken_in(git, work, body)
         tree, _ = await write_tree(git, checkout)
-        now = await make_commit(git, tree, [work.parcel.tip], NOW)
+        now = await make_commit(git, tree, [work.snapshot.tip], NOW)
         found = await preview_merge(git, now, work.commit)
-        files, more = await changed_files(git, work.parcel.tip, work.commit)
+        files, more = await changed_files(git, work.snapshot.tip, work.commit)
         seen = ApplyResult(
             state="conflicts" if found.state == "conflicts" else "unknown",
             checkout=str(checkout.top),
             files=tuple(change for _, change in files),
             more_files=more,
             conflicts=tuple(map(printable, found.conflicts)),
-            diff=await diff_text(git, work.parcel.tip, work.commit),
+            diff=await diff_text(git, work.snapshot.tip, work.commit),
             left=work.left,
         )
         if found.state == "clean" and found.tree:
@@ -172,30 +172,30 @@ class ChangeApplier:
         return _Comparison(work, checkout, tree, found, seen)
 
     async def _taken_in(self, git: Git, work: ReturnedChanges, body: bytes) -> None:
-        """Have both commits in the store: the one the task began at, and the one with what it did."""
-        parcel = checked(work.parcel)
-        checked(replace(parcel, tip=work.commit))
-        if not await is_complete(git, parcel.tip):
-            for commit in parcel.known:
+        """Get both commits into the store: the one the task began at, and the one with its changes."""
+        snapshot = checked(work.snapshot)
+        checked(replace(snapshot, tip=work.commit))
+        if not await is_complete(git, snapshot.tip):
+            for commit in snapshot.known:
                 if not await has_commit(git, commit):
                     raise UserMistake(
                         f"The repository around {self._folder} does not have the commit {commit[:12]}, from "
                         "which the task began; fetch it, or go to the checkout that has it."
                     )
-            for name in parcel.packs:
-                pack = await self._parcels.pack(name)
+            for name in snapshot.packs:
+                pack = await self._snapshots.pack(name)
                 if pack is None:
                     raise UserMistake("What the task began with is not in the database any more.")
                 await read_pack(git, pack)
         if not await is_complete(git, work.commit):
             await read_pack(git, body)
-        if not await has_commit(git, parcel.tip) or not await is_complete(git, work.commit):
+        if not await has_commit(git, snapshot.tip) or not await is_complete(git, work.commit):
             raise UserMistake("The changes that came back from the task are incomplete.")
 
     async def _on_branch(
         self, checkout: Checkout, work: ReturnedChanges, body: bytes, seen: ApplyResult
     ) -> ApplyResult:
-        """A branch of its own in the repository, for a person to merge."""
+        """Make a branch in the repository for a person to merge."""
         git = checkout.git
         await self._taken_in(git, work, body)
         branch = await _branch_for(git, work)
@@ -207,10 +207,9 @@ class ChangeApplier:
 
 
 async def merge_into_worktree(tree: Worktree, commit: str, since: str) -> str:
-    """Bring what a commit has more than another one into a worktree; why not, where it does not fit.
+    """Merge the commits that one commit has and another one lacks into a worktree; why not, if they conflict.
 
-    It is brought as commits where nothing else was done in the worktree, which is on its own branch, and else
-    into its files.
+    They are merged as commits where the worktree is clean and on its own branch, and else into its files.
     """
     checkout = await checkout_at(tree.path)
     there, known = (checkout.top, checkout.git_dir), (tree.path, tree.git_dir)
@@ -232,9 +231,9 @@ async def merge_into_worktree(tree: Worktree, commit: str, since: str) -> str:
 
 @asynccontextmanager
 async def checkout_lock(checkout: Checkout) -> AsyncGenerator[tuple[int, ...]]:
-    """One after the other in a checkout, also between processes; gives what holds the turn, for git."""
+    """The lock of a checkout, also between processes; gives its descriptors, for git."""
     path = checkout.git_dir / LOCK_FILE
-    try:  # no link is followed, and nobody is waited for who would read a pipe
+    try:  # no link is followed, and opening a pipe does not wait for its reader
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
     except OSError as error:
         raise UserMistake(f"{path} cannot be written: {error.strerror}.") from None
@@ -243,7 +242,7 @@ async def checkout_lock(checkout: Checkout) -> AsyncGenerator[tuple[int, ...]]:
 
 
 async def _apply(git: Git, home: _Comparison, allowed: WriteCheck | None) -> ApplyResult:
-    """Write what a merge gives into the files of the checkout, if all of them may be written."""
+    """Write the result of a merge into the files of the checkout, if all of them may be written."""
     top = home.checkout.top
     changes, more = await changed_files(git, home.now, home.found.tree)
     refused = [printable(path) for path, _ in changes if allowed and not allowed(top / os.fsdecode(path))]
@@ -257,7 +256,7 @@ async def _apply(git: Git, home: _Comparison, allowed: WriteCheck | None) -> App
 
 
 async def _write_tree(git: Git, now: str, wanted: str) -> str:
-    """Write one tree into the files of a checkout that hold another; why not, where that fails."""
+    """Write one tree into the files of a checkout that hold another; if that fails, why."""
     if now == wanted:
         return ""
     words = ("diff-tree", "-p", *_PREFIXES, *_WHOLLY, now, wanted)
@@ -270,7 +269,7 @@ async def _write_tree(git: Git, now: str, wanted: str) -> str:
 
 
 async def _branch_for(git: Git, work: ReturnedChanges) -> str:
-    """The branch that work can be put on: that of its task, or one of its own where that is in use."""
+    """The branch for changes: that of their task, or a new one if it is in use."""
     branch = BRANCHES + checked_name(work.task)
     about = await git.output_line(
         "for-each-ref", "--format=%(objectname) %(worktreepath)", f"refs/heads/{branch}"
@@ -288,18 +287,18 @@ def _why(seen: ApplyResult) -> str:
 
 
 def _how(checkout: Checkout, work: ReturnedChanges, branch: str) -> tuple[str, ...]:
-    """The commands that take it over, as they are told for worktrees."""
-    there, parcel = shlex.quote(str(checkout.top)), work.parcel
-    patch = f"git -C {there} diff --binary {parcel.tip[:12]} {branch}"
+    """The commands that merge them, as for worktrees."""
+    there, snapshot = shlex.quote(str(checkout.top)), work.snapshot
+    patch = f"git -C {there} diff --binary {snapshot.tip[:12]} {branch}"
     by_patch = f"{patch} | git -C {there} apply --3way"
-    return (f"git -C {there} merge {branch}", by_patch) if parcel.tip == parcel.head else (by_patch,)
+    return (f"git -C {there} merge {branch}", by_patch) if snapshot.tip == snapshot.head else (by_patch,)
 
 
 def describe_result(arrival: ApplyResult) -> Iterator[str]:
-    """Where the changes are now, and what to do about those that could not be applied."""
+    """Where the changes are now, and what to do if they could not be applied."""
     match arrival.state:
         case "applied" | "there" | "offered":
-            yield from changes.told(_moved(arrival)).splitlines()
+            yield from changes.describe_changes(_moved(arrival)).splitlines()
         case "fits":
             yield f"Its changes can be applied in {arrival.checkout} as things are."
         case _:
@@ -319,20 +318,20 @@ def _moved(arrival: ApplyResult) -> MergedChanges:
             return MergedChanges("offered", where, arrival.branch, why, arrival.how)
 
 
-async def missing_changes_notice(parcels: SnapshotStore, task: Task) -> str:
-    """What a person should know before a task is woken here; mostly nothing."""
-    found = await parcels.returned(task.id) if task.status.ended else None
+async def missing_changes_notice(snapshots: SnapshotStore, task: Task) -> str:
+    """A note before a task is resumed here without its changes; usually empty."""
+    found = await snapshots.returned(task.id) if task.status.ended else None
     behind = begins_behind(found[0], mark_of(task.cwd)) if found else None
-    return behind.told() if behind is not None else ""
+    return behind.user_note() if behind is not None else ""
 
 
 async def record_result(journal: Journal, task: str, arrival: ApplyResult) -> None:
-    """Write down what became of the changes of a task; what was taken over is offered no more."""
+    """Record what became of the changes of a task; merged ones are no longer offered."""
     await _record(journal, task, _moved(arrival), "offers" if arrival.state in TAKEN else "")
 
 
 async def record_failure(journal: Journal, task: str, why: str) -> None:
-    """Write down why the changes of a task did not come; they are offered as before."""
+    """Record why the changes of a task did not arrive; they are offered as before."""
     await _record(journal, task, LostChanges(task, as_reason(why)), "")
 
 

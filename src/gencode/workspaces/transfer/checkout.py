@@ -1,8 +1,8 @@
-"""A user's git checkout, read without changing anything in it or in its repository; and clones of it.
+"""Reads a user's git checkout without changing it or its repository, and recognises clones of it.
 
 Whether a checkout is a clone of a task's repository is decided by commits only: anybody can name any remote.
-They say nothing else, since whoever has a clone can put anything into it: nothing that is trusted or allowed
-in one folder applies in the other.
+Nothing else follows from it, since the owner of a clone can put anything into it: what is trusted or allowed
+in one folder is not in the other.
 """
 
 import hashlib
@@ -15,10 +15,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from gencode.core.errors import UserMistake
 from gencode.core.place import FolderCopy
+from gencode.core.structs import replace
 from gencode.journal.folder_snapshot import (
     MOST_COMMITS,
     MOST_PACK,
@@ -34,14 +34,14 @@ from gencode.workspaces.worktrees.git import Git, git_error, is_disk_full, safe_
 PACK_SECONDS = 120.0
 _DATE = "2000-01-01T00:00:00Z"
 _OLD_FAULTS = ("badTimezone", "missingSpaceBeforeDate", "zeroPaddedFilemode", "missingTaggerEntry")
-"""What old repositories have in their history and what does no harm."""
+"""Harmless faults in the history of old repositories."""
 _STRICT = "--strict=" + ",".join(f"{fault}=ignore" for fault in _OLD_FAULTS)
 FSCK = {f"fetch.fsck.{fault}": "ignore" for fault in _OLD_FAULTS}
-"""The same, as settings for a fetch."""
+"""The settings that make a fetch ignore them."""
 
 
 class Checkout(Struct, frozen=True):
-    """Where things lie: the folder `cwd` in the checkout `top`, git's own folder, objects and index."""
+    """The paths of a checkout: its folder `cwd` below `top`, git's own folder, objects and index."""
 
     git: Git
     cwd: Path
@@ -53,7 +53,7 @@ class Checkout(Struct, frozen=True):
 
 
 async def checkout_at(folder: Path) -> Checkout:
-    """The checkout around a folder; UserMistake when there is none."""
+    """The checkout around a folder; UserMistake if there is none."""
     cwd = _real(folder)
     around = repository_around(cwd)
     if around is None:
@@ -75,20 +75,20 @@ async def checkout_at(folder: Path) -> Checkout:
 
 
 def as_stored(git: Git) -> Git:
-    """The same, with every commit as it is stored and travels, whatever is said to stand for it."""
+    """Git with every commit as it is stored, without replacements."""
     more = {"GIT_NO_REPLACE_OBJECTS": "1", "GIT_GRAFT_FILE": os.devnull}
     return replace(git, environ={**git.environ, **more})
 
 
 def repository_key(checkout: Checkout, remote: str = "") -> str:
-    """What names a repository, whatever is sent of it: its remote, or else its place on this machine."""
+    """The key of a repository: its remote, or else its place on this machine."""
     name = remote or f"{socket.gethostname()}:{checkout.common_dir}"
     return hashlib.sha256(name.encode(errors="surrogateescape")).hexdigest()[:40]
 
 
 @asynccontextmanager
 async def scratch_objects(checkout: Checkout) -> AsyncGenerator[Git]:
-    """Git for a checkout that puts new objects elsewhere, from where they are gone in the end."""
+    """Git for a checkout that puts new objects into a temporary store."""
     with TemporaryDirectory(prefix="gencode-") as folder:
         more = {
             "GIT_OBJECT_DIRECTORY": folder,
@@ -102,7 +102,7 @@ async def scratch_objects(checkout: Checkout) -> AsyncGenerator[Git]:
 async def write_tree(git: Git, checkout: Checkout, at: str = "") -> tuple[str, list[str]]:
     """Everything in a checkout that is not ignored as a tree, and what could not be put into it.
 
-    Keys that nobody has committed do not travel, staged or not. What is committed is told by the commit `at`,
+    Keys that are not committed are left out, staged or not. What is committed is decided by the commit `at`,
     if there is one, and else by HEAD.
     """
     with TemporaryDirectory(prefix="gencode-") as folder:
@@ -123,7 +123,7 @@ async def write_tree(git: Git, checkout: Checkout, at: str = "") -> tuple[str, l
 
 
 async def write_commit_tree(git: Git, commit: str, since: str) -> tuple[str, list[str]]:
-    """What a commit holds as a tree, but for keys that came since another one, and what is missing in it."""
+    """A commit as a tree without keys that are newer than another commit, and what is missing in it."""
     with TemporaryDirectory(prefix="gencode-") as folder:
         index = str(Path(folder, "index"))
         read = await git.run("read-tree", commit, index=index)
@@ -152,7 +152,7 @@ async def make_commit(git: Git, tree: str, parents: Sequence[str], message: str)
 
 
 async def make_pack(git: Git, commit: str, without: Sequence[str]) -> bytes | None:
-    """All that a commit needs besides some others, as a pack; None when that is too large."""
+    """All that a commit needs besides some others, as a pack; None if that is too large."""
     revisions = "".join(f"{each}\n" for each in (commit, *(f"^{other}" for other in without)))
     said = await git.run(
         "pack-objects",
@@ -173,7 +173,7 @@ async def make_pack(git: Git, commit: str, without: Sequence[str]) -> bytes | No
 
 
 async def read_pack(git: Git, body: bytes) -> None:
-    """Take the objects of a pack in, each looked at as git can; InvalidSnapshot when one is not sound."""
+    """Add the objects of a pack, each checked by git; InvalidSnapshot for an invalid one."""
     limit = f"--max-input-size={2 * MOST_PACK}"
     said = await git.run(
         "index-pack", "--stdin", "--fix-thin", _STRICT, limit, stdin=body, seconds=PACK_SECONDS
@@ -184,14 +184,14 @@ async def read_pack(git: Git, body: bytes) -> None:
 
 
 async def has_commit(git: Git, commit: str) -> bool:
-    """Whether a commit is there; that says nothing of what it leads to."""
+    """Whether a commit exists; not whether everything it leads to does."""
     return (await git.run("cat-file", "-e", f"{commit}^{{commit}}")).ok
 
 
 async def is_complete(git: Git, commit: str, without: Sequence[str] = ()) -> bool:
-    """Whether a commit is there with everything that it leads to, but for what others lead to.
+    """Whether a commit exists with everything it leads to, except what others lead to.
 
-    Without a look at worktrees: one that is just being made has no commit yet, which would be an error.
+    Worktrees are ignored: one that is being made has no commit yet, which would be an error.
     """
     words = ("--single-worktree", commit, "--not", *without, "--all")
     said = await git.run_with_retries("rev-list", "--objects", "--quiet", *words, seconds=PACK_SECONDS)
@@ -209,7 +209,7 @@ def _plain(path: Path) -> Path:
 
 
 def quoted_path(path: Path) -> str:
-    """A path as git reads it from a list of paths, whatever is in it."""
+    """A path as git reads it from a list of paths."""
     plain = str(path).replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
     return f'"{plain}"'
 
@@ -218,33 +218,33 @@ _MOST_ROOTS = 64 * 1024
 
 
 class NotAClone(UserMistake):
-    """Why a folder does not count as a clone; nothing is said of one that has nothing to do with it."""
+    """Why a folder does not count as a clone; not raised for an unrelated folder."""
 
 
 class Clone(Struct, frozen=True):
-    """A checkout here and the one that a task belongs to, whose user lives at `home`."""
+    """A checkout here and the one that a task belongs to, whose user's home is `home`."""
 
     top: Path
     of: str
     home: str = ""
 
     def copied(self, own: Path | None) -> FolderCopy:
-        """What that means for names and rules; `own` is GenCode's folder, whose names mean what they say."""
+        """The folder copy that this is for rules; paths in `own`, GenCode's folder, are unchanged."""
         keeps = (str(self.top), *([str(own)] if own else []))
         return FolderCopy(str(self.top), self.of, self.home, keeps, narrows=True)
 
 
-async def clone_at(cwd: Path, folder: str, parcel: FolderSnapshot | None) -> Clone:
-    """The folder of a task in a clone, where that is the same place of it; NoClone otherwise.
+async def clone_at(cwd: Path, folder: str, snapshot: FolderSnapshot | None) -> Clone:
+    """The folder of a task in a clone, if that is the same place in it; NotAClone otherwise.
 
-    By its `parcel` it is known at which commit the task was sent, which the clone has to have. Otherwise its
-    folder must be on this machine, and both must begin with the same commits.
+    The clone must have the commit of the task's `snapshot`. Without one the folder of the task must be on
+    this machine, and both must begin with the same commits.
     """
     try:
         here = await checkout_at(cwd)
-        if parcel is not None:
-            await require_commit(here, parcel)
-            below = Path(parcel.below)
+        if snapshot is not None:
+            await require_commit(here, snapshot)
+            below = Path(snapshot.below)
         else:
             below = await _same_history(here, Path(folder))
     except NotAClone:
@@ -255,37 +255,37 @@ async def clone_at(cwd: Path, folder: str, parcel: FolderSnapshot | None) -> Clo
         raise NotAClone(f"In this clone, its folder is {here.top / below}: go on there.")
     there = Path(folder)
     top = there.parents[len(below.parts) - 1] if below.parts else there
-    return Clone(here.top, str(top), parcel.home if parcel is not None else str(Path.home()))
+    return Clone(here.top, str(top), snapshot.home if snapshot is not None else str(Path.home()))
 
 
-async def require_commit(here: Checkout, parcel: FolderSnapshot) -> None:
-    """NoClone where the commit at which a task was sent is in no branch of a checkout."""
-    if not parcel.head:
+async def require_commit(here: Checkout, snapshot: FolderSnapshot) -> None:
+    """NotAClone if the commit at which a task was sent is in no branch of a checkout."""
+    if not snapshot.head:
         raise NotAClone(
             "Its history did not go with it, so no other folder can be told for a clone of its own."
         )
-    if not await _is_in_history(here.git, parcel.head):
+    if not await _is_in_history(here.git, snapshot.head):
         raise NotAClone(
-            f"{here.top} does not have the commit {parcel.head[:12]}, at which it was sent; if this is a "
+            f"{here.top} does not have the commit {snapshot.head[:12]}, at which it was sent; if this is a "
             "clone, fetch it."
         )
 
 
-async def require_same_repository(here: Checkout, parcel: FolderSnapshot, *, own: bool) -> None:
-    """NoClone where the work of a task has no business: neither in its own repository nor in a clone.
+async def require_same_repository(here: Checkout, snapshot: FolderSnapshot, *, own: bool) -> None:
+    """NotAClone if the changes of a task belong neither to this repository nor to one it is a clone of.
 
     `own`: the checkout is where the task was sent from. Another machine may have another repository there,
-    and a commit that was amended since is in no branch of its own.
+    and an amended commit is in no branch.
     """
-    if own and parcel.head and await has_commit(here.git, parcel.head):
+    if own and snapshot.head and await has_commit(here.git, snapshot.head):
         return
-    if own and not parcel.head and parcel.key in await _keys(here):
+    if own and not snapshot.head and snapshot.key in await _keys(here):
         return
-    await require_commit(here, parcel)
+    await require_commit(here, snapshot)
 
 
 async def _keys(here: Checkout) -> set[str]:
-    """The names by which what is sent of a checkout may be known."""
+    """The keys of a checkout's repository."""
     remotes = (await here.git.output_line("remote")).splitlines()[:MOST_COMMITS]
     addresses = [safe_remote(await here.git.output_line("remote", "get-url", name)) for name in remotes]
     return {repository_key(here), *(repository_key(here, address) for address in addresses)}
@@ -302,7 +302,7 @@ async def _is_in_history(git: Git, commit: str) -> bool:
 
 
 async def _same_history(here: Checkout, folder: Path) -> Path:
-    """The place of a folder of this machine in its checkout, if that begins as another one does."""
+    """The place of a folder of this machine in its checkout, if both histories begin alike."""
     there = await checkout_at(folder)
     roots = await _roots(there.git)
     if not roots or roots != await _roots(here.git):
@@ -313,7 +313,7 @@ async def _same_history(here: Checkout, folder: Path) -> Path:
 
 
 async def _roots(git: Git) -> frozenset[str]:
-    """The commits with which a history begins; none where it is not all there."""
+    """The first commits of a history; none if it is incomplete."""
     if await git.output_line("rev-parse", "--is-shallow-repository") != "false":
         return frozenset()
     said = await git.run("rev-list", "--max-parents=0", "HEAD", most=_MOST_ROOTS)

@@ -1,7 +1,7 @@
-"""The git repository inside a worker's copy of a folder, which belongs to its agent.
+"""The git repository in a worker's copy of a folder, which belongs to its agent.
 
-The agent may write whatever it likes into it. So git never runs on it here: what is wanted of it (names of
-commits, and objects) is taken out file by file, and no link is followed.
+The agent may write anything into it. So git never runs on it here: the names of commits and the objects are
+copied out file by file, and no link is followed.
 """
 
 import errno
@@ -23,7 +23,7 @@ from gencode.workspaces.worktrees.git import Git, git_error
 from gencode.workspaces.worktrees.worktree import Worktree
 
 MOST_OBJECTS = 128 << 20
-"""So many bytes of what an agent put into its repository are looked at."""
+"""How many bytes of an agent's repository are read."""
 _MOST_FILES = 50_000
 _MOST_REFS = 1_000
 _LONGEST_REF = 4 << 10
@@ -58,8 +58,8 @@ _LONG = """\
 
 
 class CopyContents(Struct, frozen=True):
-    """What was found in the repository of a copy: the commit at its HEAD, that of each branch and tag, and
-    the names of packs. `objects`: there is something that was not there in the beginning.
+    """The contents of a copy's repository: the commits at its HEAD and of its branches and tags, and the
+    names of packs. `objects`: it has objects that were not there at first.
     """
 
     head: str = ""
@@ -69,14 +69,14 @@ class CopyContents(Struct, frozen=True):
 
 
 def has_own_repository(tree: Worktree) -> bool:
-    """Whether a copy has a repository of its own."""
+    """Whether a copy has its own repository."""
     return _is_folder(tree.path / ".git")
 
 
 async def create_repository(tree: Worktree, git: Git, head: str) -> None:
-    """Give a copy a repository of its own: at `head`, with the files as they are.
+    """Give a copy its own repository: at `head`, with the files as they are.
 
-    Objects are those of the mirror, which is read and never written from here.
+    Its objects are those of the mirror, which is only read from here.
     """
     index = tree.git_dir / "gencode-index.new"
     try:
@@ -92,13 +92,13 @@ async def create_repository(tree: Worktree, git: Git, head: str) -> None:
 
 
 def remove_repository(tree: Worktree) -> None:
-    """Take the repository of a copy away, so that git knows the copy as a worktree of the mirror again."""
+    """Remove the repository of a copy, so that git treats the copy as a worktree of the mirror again."""
     _cleared(tree.path / ".git")
     (tree.path / ".git").write_bytes(b"gitdir: " + os.fsencode(tree.git_dir) + b"\n")
 
 
 def read_repository(tree: Worktree, into: Path) -> CopyContents:
-    """Copy the objects of a copy's repository, and read what it names. UserMistake when they are too many."""
+    """Copy the objects of a copy's repository, and read what it names. UserMistake if they are too many."""
     into.mkdir()
     (into / "pack").mkdir()
     try:
@@ -120,12 +120,12 @@ def read_repository(tree: Worktree, into: Path) -> CopyContents:
 
 
 def _is_redirected(own: int) -> bool:
-    """Whether commits, stashes and branches may be in another place than where they are looked for."""
+    """Whether commits, stashes and branches may be elsewhere than in their usual place."""
     try:
         os.stat("commondir", dir_fd=own, follow_symlinks=False)
     except FileNotFoundError:
         return False
-    # What stood in while a command ran may be left of a worker that was killed.
+    # A placeholder of a running command may be left by a worker that was killed.
     return os.fsencode(_text(own, "commondir", _LONGEST_REF)) != OWN_COMMONDIR
 
 
@@ -161,7 +161,7 @@ def _is_folder(path: Path) -> bool:
 
 
 def _copied(own: int, into: Path) -> tuple[list[Path], int]:
-    """Copy loose objects and packs, and nothing else: no index of a pack, and no word of other places."""
+    """Copy loose objects and packs, and nothing else: no index of a pack, and no alternates."""
     packs: list[Path] = []
     count, size = 0, 0
     for folder, name, handle in _objects(own):
@@ -177,7 +177,7 @@ def _copied(own: int, into: Path) -> tuple[list[Path], int]:
 
 
 def _objects(own: int) -> Iterator[tuple[str, str, int]]:
-    """The folder, name and an open handle of the folder for all that looks like an object or a pack."""
+    """The folder, name and an open handle of the folder of everything that looks like an object or a pack."""
     if not _is_folder_at(own, "objects"):
         return
     for place, folders, files, handle in os.fwalk("objects", dir_fd=own):
@@ -199,7 +199,7 @@ def _is_fan(name: str) -> bool:
 
 
 def _copy(handle: int, name: str, target: Path, most: int) -> int:
-    """Copy a plain file, or as much of it as shows that it is too large; how much that was."""
+    """Copy a regular file, or as much of it as shows that it is too large; the bytes copied."""
     done = 0
     with _plain(handle, name) as source, target.open("xb") as file:
         while done <= most and (block := source.read(1 << 20)):
@@ -208,7 +208,7 @@ def _copy(handle: int, name: str, target: Path, most: int) -> int:
 
 
 def _plain(handle: int, name: str) -> BinaryIO:
-    """A file that is one, and no link, pipe or device; OSError otherwise."""
+    """A regular file, no link, pipe or device; OSError otherwise."""
     opened = os.fdopen(os.open(name, _READ, dir_fd=handle), "rb")
     if not stat.S_ISREG(os.fstat(opened.fileno()).st_mode):
         opened.close()
@@ -217,7 +217,7 @@ def _plain(handle: int, name: str) -> BinaryIO:
 
 
 def _text(handle: int, name: str, most: int) -> str:
-    """What a file says; nothing where it is none or longer than it may be."""
+    """The text of a file; empty if it is not regular or too long."""
     try:
         with _plain(handle, name) as file:
             text = file.read(most + 1)
@@ -241,7 +241,7 @@ def _packed_refs(own: int) -> Iterator[tuple[str, str]]:
 
 
 def _refs(own: int) -> dict[str, str]:
-    """Branches, tags and the stash, each with its commit; of those that are there twice, the loose one."""
+    """Branches, tags and the stash, each with its commit; a loose ref wins over a packed one."""
     found: dict[str, str] = {}
     for name, commit in chain(_packed_refs(own), _loose_refs(own)):
         if _NAME.fullmatch(name) and _COMMIT.fullmatch(commit):

@@ -1,8 +1,8 @@
-"""Files that do not travel to another machine: secrets, and what is too large.
+"""Files that are not sent to another machine: secrets, and what is too large.
 
-What looks like a key or a password stays where it is, however it came there: as a file, staged, or committed.
-What was there before travels in any case, so only what differs from that is looked at. What is left behind is
-only reported, so this is wider than what needs approval to be read. Code must travel.
+What looks like a key or a password stays where it is, whether it is a file, staged, or committed. What the
+other machine has already is sent in any case, so only the difference is checked. Files left out are only
+reported, so this list is wider than what needs approval to be read.
 """
 
 import os
@@ -17,7 +17,7 @@ from gencode.workspaces.worktrees.agent_work import first_names
 from gencode.workspaces.worktrees.git import Git, git_error
 
 RAW = ("--raw", "-z", "--no-abbrev", "--no-renames", "--ignore-submodules=none")
-"""How git is asked for what `parse_diff` reads."""
+"""The options of git diff for `parse_diff`."""
 NO_FILE = "000000"
 _REPOSITORY = "160000"
 _LINK = "120000"
@@ -34,12 +34,12 @@ class DiffEntry(Struct, frozen=True):
 
     @property
     def is_new(self) -> bool:
-        """Whether there was nothing of that name before."""
+        """Whether the name is new."""
         return self.old_mode == NO_FILE
 
     @property
     def has_contents(self) -> bool:
-        """Whether there is something now that would travel; a repository of its own does not."""
+        """Whether there are contents to send; a nested repository has none."""
         return self.mode not in {NO_FILE, _REPOSITORY}
 
     @property
@@ -49,7 +49,7 @@ class DiffEntry(Struct, frozen=True):
 
 
 def parse_diff(out: bytes) -> Iterator[DiffEntry]:
-    """What git said, whatever the names are."""
+    """The entries of git's output, whatever the names are."""
     words = iter(out.split(b"\0"))
     for word in words:
         if word.startswith(b":"):
@@ -58,7 +58,7 @@ def parse_diff(out: bytes) -> Iterator[DiffEntry]:
 
 
 async def restore_entries(git: Git, changed: Iterable[DiffEntry], index: str) -> None:
-    """Let files be in an index as they were before."""
+    """Restore the earlier version of files in an index."""
     lines = [f"{_was(each)} {each.old}\t".encode() + each.name + b"\0" for each in changed]
     said = await git.run("update-index", "-z", "--index-info", stdin=b"".join(lines), index=index)
     if not said.ok:
@@ -71,11 +71,11 @@ def _was(change: DiffEntry) -> str:
 
 _SIZE = "--batch-check=%(objectsize:disk)"
 MOST_TRIES = 20
-"""So often one more is left out than a guess says; then it is given up."""
+"""How often one more file is left out than estimated; then it is given up."""
 
 
 class LargeContents(Struct, frozen=True):
-    """Contents that were made or changed, with what each file that has them was before."""
+    """Contents that were made or changed, with the earlier version of each file that has them."""
 
     size: int
     files: tuple[DiffEntry, ...]
@@ -87,7 +87,7 @@ class LargeContents(Struct, frozen=True):
 
 
 async def largest_contents(git: Git, before: str, after: str) -> list[LargeContents]:
-    """What two commits differ in, the heaviest contents first. Files that were removed weigh nothing."""
+    """The differences of two commits, the largest contents first. Removed files have no size."""
     said = await git.run("diff-tree", "-r", *RAW, "--end-of-options", before, after)
     if not said.ok:
         raise git_error(said, "What was changed cannot be listed")
@@ -102,7 +102,7 @@ async def largest_contents(git: Git, before: str, after: str) -> list[LargeConte
 
 
 def exclusion_steps(heavy: list[LargeContents]) -> Iterator[list[LargeContents]]:
-    """What to leave out, more each time: first as much as must be by its size, then one by one."""
+    """What to leave out, more each time: first as much as the size requires, then one by one."""
     weight, count = sum(each.size for each in heavy), 0
     while count < len(heavy) and weight > MOST_PACK:
         weight -= heavy[count].size
@@ -112,12 +112,12 @@ def exclusion_steps(heavy: list[LargeContents]) -> Iterator[list[LargeContents]]
 
 
 async def exclude(git: Git, heavy: Iterable[LargeContents], index: str) -> None:
-    """Let files be in an index as they were before."""
+    """Restore the earlier version of these files in an index."""
     await restore_entries(git, (change for each in heavy for change in each.files), index)
 
 
 LARGEST_SEARCHED = 128 << 10
-"""Larger files are not looked into."""
+"""Larger files are not searched."""
 _DATA = "(json|ya?ml|toml|ini|cfg|conf|xml|csv|txt|properties)"
 _NAMES = re.compile(
     "|".join(
@@ -157,24 +157,24 @@ _PLAIN_KEY = re.compile(
     rb"0(?:[\x00-\x7f]|\x81.|\x82..)\x02\x01(?:[\x00\x01]0[\x00-\x7f]\x06|\x00\x02[\x40-\xff]|\x01\x04[\x10-\x50])",
     re.S,
 )
-"""How a private key begins that is written in DER: PKCS #8, RSA or elliptic curves."""
+"""The beginning of a private key in DER: PKCS #8, RSA or elliptic curves."""
 
 
 def is_secret_file(name: bytes) -> bool:
-    """Whether a file is called like one that holds keys or passwords, or like an old version of one."""
+    """Whether a file has the name of one with keys or passwords, or of an old version of one."""
     components = folded(os.fsdecode(name))
     return any(_is_named(each) for each in _versions(components))
 
 
 def has_private_key(contents: bytes) -> bool:
-    """Whether a private key is in a file, whatever it is called."""
+    """Whether a file contains a private key, whatever its name."""
     if _KEY.search(contents) or _PLAIN_KEY.match(contents):
         return True
-    return b"\0" in contents and _KEY.search(contents.replace(b"\0", b"")) is not None  # letters of two bytes
+    return b"\0" in contents and _KEY.search(contents.replace(b"\0", b"")) is not None  # two-byte characters
 
 
 def _versions(components: Sequence[str]) -> Iterator[Sequence[str]]:
-    """A path, and the same without what editors and people put at the end of a file's name."""
+    """A path, and the same without the endings that editors and people add to old versions."""
     yield components
     if not components:
         return
@@ -206,15 +206,15 @@ _UNSEEN = "What looks like a key cannot be looked for"
 
 
 async def hold_back_secrets(git: Git, since: str, index: str) -> list[str]:
-    """Let new keys be out of an index, and files with a new private key in it as they were; what that is.
+    """Remove new keys from an index, and restore files into which a private key came; what that was.
 
-    Where a key is left out, one that is gone stays in: it may have been moved and changed.
+    If a key is left out, a deleted one stays in: it may have been moved and changed.
     """
     said = await git.run("diff-index", "--cached", *RAW, since, index=index, most=_MOST_TOLD)
     if not said.ok:
         raise git_error(said, _UNSEEN)
     found = [*parse_diff(said.out)]
-    keys = await _keys(git, found, {each.old for each in found})  # what was only moved is nothing new
+    keys = await _keys(git, found, {each.old for each in found})  # a moved key is not new
     new = sorted(each.name for each in keys if each.is_new)
     await restore_entries(git, [*keys, *(await _gone(git, found) if new else ())], index)
     changed = sorted(each.name for each in keys if not each.is_new)
@@ -224,9 +224,9 @@ async def hold_back_secrets(git: Git, since: str, index: str) -> list[str]:
 
 
 async def added_secrets(git: Git, first: str, head: str) -> bool:
-    """Whether what looks like a key was committed since a commit, also if it is gone again.
+    """Whether what looks like a key was committed since a commit, even if it was removed again.
 
-    True as well where that cannot be told, because there is too much.
+    True as well where that cannot be decided, because there is too much.
     """
     whole = await git.run("diff-tree", "-r", *RAW, first, head, most=_MOST_TOLD)
     listed = await git.run("rev-list", f"{first}..{head}") if whole.ok else whole
@@ -237,9 +237,9 @@ async def added_secrets(git: Git, first: str, head: str) -> bool:
 
 
 async def _keys(git: Git, found: Sequence[DiffEntry], known: Collection[str] = ()) -> list[DiffEntry]:
-    """Those that are new with a name like that of a key, and those into which a private key came.
+    """The new files with the name of a key, and those into which a private key came.
 
-    Contents that are `known` are not looked at.
+    Contents that are `known` are not searched.
     """
     fresh = [each for each in found if each.has_contents and each.new not in known]
     named = {each for each in fresh if each.is_new and is_secret_file(each.name)}
@@ -251,7 +251,7 @@ async def _keys(git: Git, found: Sequence[DiffEntry], known: Collection[str] = (
 
 
 async def _gone(git: Git, found: Sequence[DiffEntry]) -> list[DiffEntry]:
-    """The keys that are there no more, under no name."""
+    """The deleted keys that exist under no other name."""
     now = {each.new for each in found}
     gone = [each for each in found if each.mode == NO_FILE and each.old not in now]
     holding = {contents async for contents in _holding(git, {each.old for each in gone})}
@@ -259,7 +259,7 @@ async def _gone(git: Git, found: Sequence[DiffEntry]) -> list[DiffEntry]:
 
 
 async def _holding(git: Git, contents: Iterable[str]) -> AsyncGenerator[str]:
-    """Which contents have a private key in them; large ones are not looked into."""
+    """Which contents have a private key; large ones are not searched."""
     wanted = sorted(contents)
     for start in range(0, len(wanted), _MOST_NAMED):
         sizes = await _asked(git, _SIZES, wanted[start : start + _MOST_NAMED])
@@ -275,7 +275,7 @@ async def _holding(git: Git, contents: Iterable[str]) -> AsyncGenerator[str]:
 
 
 def _portions(blobs: Iterable[tuple[str, int]]) -> Iterator[list[tuple[str, int]]]:
-    """As many at a time as fit into what is read at once."""
+    """Groups of contents that fit into one read."""
     portion: list[tuple[str, int]] = []
     weight = 0
     for name, size in blobs:

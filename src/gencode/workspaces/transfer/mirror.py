@@ -1,15 +1,14 @@
 """Bare mirrors of repositories on a worker, with each object fetched once.
 
-Nothing that came along runs here: no hook, no filter, no submodule, no transport but https, ssh and file.
-The worker's own git settings say with which keys it fetches; none are ever sent to it.
+Nothing of a repository runs here: no hook, filter or submodule, and no transport but https, ssh and file. The
+worker's own git settings say with which keys it fetches; none are ever sent to it.
 """
 
 import os
 from pathlib import Path
 
-from msgspec.structs import replace
-
 from gencode.core.errors import UserMistake
+from gencode.core.structs import replace
 from gencode.journal.dispatch import MissingPart
 from gencode.journal.folder_snapshot import FolderSnapshot, InvalidSnapshot, SnapshotStore
 from gencode.permissions.agent_folders import worktrees_folder
@@ -20,11 +19,11 @@ from gencode.workspaces.worktrees.worktree import MIRRORS, folder_lock, private_
 
 FETCH_SECONDS = 600.0
 MOST_PACKS = 100
-"""A mirror with more of them gets slow, so they are made one."""
+"""A mirror with more packs gets slow, so they are combined."""
 TIPS = "refs/gencode/tips/"
 _SHA256 = 64
 _OWN = frozenset({"GIT_SSH", "GIT_SSH_COMMAND", "GIT_SSH_VARIANT", "GIT_ASKPASS", "GIT_SSL_CAINFO"})
-"""What a worker's own user may have set so that git reaches a remote."""
+"""Variables of the worker's user by which git reaches a remote."""
 _FETCHING = {
     "core.hooksPath": os.devnull,
     "core.fsmonitor": "false",
@@ -33,7 +32,7 @@ _FETCHING = {
     "protocol.ext.allow": "never",
     "fetch.fsckObjects": "true",
     "fetch.recurseSubmodules": "false",
-    # As a pack, all at once: of loose objects a fetch that was killed leaves some.
+    # As a pack, all at once: a killed fetch leaves some of several loose objects.
     "fetch.unpackLimit": "1",
     "fetch.writeCommitGraph": "false",
     "fetch.bundleURI": "",
@@ -46,7 +45,7 @@ _FETCHING = {
 
 
 class FolderUnavailable(UserMistake):
-    """What a task needs cannot be had here and now; another worker, or a later try, may have it."""
+    """What a task needs is not available here now; another worker, or a later try, may have it."""
 
     def __init__(self, message: str, lacks: MissingPart = MissingPart.OTHER) -> None:
         super().__init__(message)
@@ -60,13 +59,15 @@ class RepositoryMirror:
         self.path = worktrees_folder(home) / MIRRORS / key / "repository.git"
         self._copies = repository_folder(home, self.path)
 
-    async def fetch(self, parcel: FolderSnapshot, parcels: SnapshotStore) -> Git:
-        """Have everything that a parcel leads to; git for the mirror. Unreachable when some is missing."""
+    async def fetch(self, snapshot: FolderSnapshot, snapshots: SnapshotStore) -> Git:
+        """Fetch everything that a snapshot leads to; git for the mirror. FolderUnavailable if some is
+        missing.
+        """
         with private_folder(self.path.parent):
             async with folder_lock(self.path.parent):
-                git = await self._opened(long=len(parcel.tip) == _SHA256)
-                if not await has_commit(git, f"{TIPS}{parcel.tip}"):
-                    await self._filled(git, parcel, parcels)
+                git = await self._opened(long=len(snapshot.tip) == _SHA256)
+                if not await has_commit(git, f"{TIPS}{snapshot.tip}"):
+                    await self._filled(git, snapshot, snapshots)
         return git
 
     async def _opened(self, *, long: bool) -> Git:
@@ -80,29 +81,29 @@ class RepositoryMirror:
         git = await safe_git(self.path, self.path, self.path)
         return replace(git, where=(f"--git-dir={self.path}",))
 
-    async def _filled(self, git: Git, parcel: FolderSnapshot, parcels: SnapshotStore) -> None:
-        for commit in parcel.known:
+    async def _filled(self, git: Git, snapshot: FolderSnapshot, snapshots: SnapshotStore) -> None:
+        for commit in snapshot.known:
             if not await is_complete(git, commit):
-                await self._fetched(git, parcel, commit)
-        if not await is_complete(git, parcel.tip):
-            await unpack_snapshot(git, parcel, parcels)
-            if not await is_complete(git, parcel.tip):
+                await self._fetched(git, snapshot, commit)
+        if not await is_complete(git, snapshot.tip):
+            await unpack_snapshot(git, snapshot, snapshots)
+            if not await is_complete(git, snapshot.tip):
                 raise InvalidSnapshot("what was sent of its folder is not all of it")
-        said = await git.run_uninterrupted("update-ref", f"{TIPS}{parcel.tip}", parcel.tip)
+        said = await git.run_uninterrupted("update-ref", f"{TIPS}{snapshot.tip}", snapshot.tip)
         if not said.ok:
             raise git_error(said, "The copy of its repository cannot be written", self.path)
         if len(list((self.path / "objects" / "pack").glob("*.pack"))) > MOST_PACKS:
-            # What no branch leads to is kept as well: an agent may have put it there just now.
+            # Unreachable objects are kept as well: an agent may have just added them.
             await git.run("repack", "-a", "-d", "-k", "-q", seconds=FETCH_SECONDS)
 
-    async def _fetched(self, git: Git, parcel: FolderSnapshot, commit: str) -> None:
-        """Fetch a commit: by the branch that has it, or else by its name, which not every server gives."""
+    async def _fetched(self, git: Git, snapshot: FolderSnapshot, commit: str) -> None:
+        """Fetch a commit: by the branch that has it, or else by its name, which not every server allows."""
         with private_folder(self._copies):
             async with folder_lock(self._copies) as held:
                 await remove_half_made(git, self.path, self._copies, held)
         fetching = replace(git, environ=fetch_environment())
-        for wanted in (f"refs/heads/{parcel.branch}" if parcel.branch else "", commit):
-            if not wanted or not parcel.remote:
+        for wanted in (f"refs/heads/{snapshot.branch}" if snapshot.branch else "", commit):
+            if not wanted or not snapshot.remote:
                 continue
             said = await fetching.run_with_retries(
                 "fetch",
@@ -112,7 +113,7 @@ class RepositoryMirror:
                 "--no-recurse-submodules",
                 "--no-auto-maintenance",
                 "--end-of-options",
-                parcel.remote,
+                snapshot.remote,
                 f"+{wanted}:refs/gencode/known/{commit}",
                 seconds=FETCH_SECONDS,
             )
@@ -120,21 +121,21 @@ class RepositoryMirror:
                 await git.run_uninterrupted("update-ref", f"refs/gencode/known/{commit}", commit)
                 return
             if not said.ok and wanted == commit:
-                raise FolderUnavailable(str(git_error(said, f"{parcel.remote} cannot be fetched from")))
-        raise FolderUnavailable(f"{parcel.remote or 'No remote'} does not have the commit {commit[:12]}")
+                raise FolderUnavailable(str(git_error(said, f"{snapshot.remote} cannot be fetched from")))
+        raise FolderUnavailable(f"{snapshot.remote or 'No remote'} does not have the commit {commit[:12]}")
 
 
-async def unpack_snapshot(git: Git, parcel: FolderSnapshot, parcels: SnapshotStore) -> None:
-    """Take in all that was sent of a folder; InvalidSnapshot when some of it is gone."""
-    for name in parcel.packs:
-        body = await parcels.pack(name)
+async def unpack_snapshot(git: Git, snapshot: FolderSnapshot, snapshots: SnapshotStore) -> None:
+    """Unpack all that was sent of a folder; InvalidSnapshot if some of it is gone."""
+    for name in snapshot.packs:
+        body = await snapshots.pack(name)
         if body is None:
             raise InvalidSnapshot("what was sent of its folder is not in the database any more")
         await read_pack(git, body)
 
 
 def fetch_environment() -> dict[str, str]:
-    """What git sees when it fetches: the worker's own keys and settings, and the bounds of ours."""
+    """The environment of a fetch: the worker's own keys and settings, within our limits."""
     kept = {
         name: value
         for name, value in os.environ.items()

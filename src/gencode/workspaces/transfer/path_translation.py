@@ -1,28 +1,27 @@
 """Translates paths of the original folder, which an agent in a copy is often given, to paths of the copy.
 
-A call is translated before it is judged, so that the decision and the tool see the same path.
+A call is translated before it is decided, so that the decision and the tool see the same path.
 """
 
 import os
 from collections.abc import Callable
 from typing import Any, cast
 
-from msgspec.structs import replace
-
 from gencode.core.messages import ToolCall
 from gencode.core.place import FolderCopy
+from gencode.core.structs import replace
 from gencode.permissions.decision import path_fields
 from gencode.permissions.paths import PATH_TOOLS, is_inside
 
 _DEEPEST = 8
-"""So deep lists and objects in an argument are looked into."""
+"""How deep lists and objects in an argument are searched."""
 
 
 def translated_call(call: ToolCall, tool: str, copied: FolderCopy, *, local: bool = False) -> ToolCall:
-    """A call of a tool for files with its paths as they are in the copy.
+    """A call of a tool with its paths in the copy.
 
-    A tool that is another program on this machine may take paths in any argument: for it, each text is
-    renamed that begins with `/` and is as a whole a name in the folder.
+    Another program on this machine may take paths in any argument: for it, each text is translated that
+    begins with `/` and is a path in the folder.
     """
     if local:
         means = {name: _deeply(value, copied, _DEEPEST) for name, value in call.input.items()}
@@ -51,7 +50,7 @@ def _deeply(value: Any, copied: FolderCopy, depth: int) -> Any:
 
 
 def path_in_copy(text: str, copied: FolderCopy) -> str:
-    """A path as it is in the copy, if it is one in the folder that this is a copy of; else as it was."""
+    """A path in the copy, if it is one in the folder that this is a copy of; else unchanged."""
     return _in_copy(text, copied, _path)
 
 
@@ -67,10 +66,10 @@ def _in_copy(text: str, copied: FolderCopy, normal: Callable[[str], str]) -> str
 
 
 def _path(text: str) -> str:
-    """Without `..`: what would climb out of the folder is none of its names, whatever links there are."""
+    """A path without `..`; empty for one that leads out of the folder, whatever links there are."""
     return os.path.normpath(f"/{text.lstrip('/')}")
 
 
 def _pattern(text: str) -> str:
-    """A pattern with `..` is left to the decision: it depends on what its wildcards find."""
+    """A pattern with `..` is left to the decision: its meaning depends on what its wildcards match."""
     return "" if ".." in text.split("/") else _path(text)

@@ -1,4 +1,4 @@
-"""Builds the snapshot of a folder that a worker copies. Nothing is changed in it, and no secret leaves it."""
+"""Builds the snapshot of a folder for a worker to copy. Nothing in it is changed, and no secret is sent."""
 
 import hashlib
 import os
@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from gencode.core.errors import UserMistake
 from gencode.core.place import FolderCopy
+from gencode.core.structs import replace
 from gencode.journal.folder_snapshot import (
     MOST_COMMITS,
     MOST_ORIGINALS,
@@ -36,7 +36,7 @@ from gencode.workspaces.worktrees.git import Git, git_error
 from gencode.workspaces.worktrees.worktree import read_record
 
 MOST_CHANGED = 256 << 20
-"""So many bytes of files that are not committed are looked at."""
+"""The most bytes of uncommitted files that are read."""
 _STATUS = (
     "status",
     "--porcelain",
@@ -52,14 +52,14 @@ SHALLOW = "its history is not all here (a shallow clone) and was left out"
 
 
 class EnclosingCopy(Struct, frozen=True):
-    """That a folder is in a copy: how that was sent, and what it is a copy of."""
+    """Says that a folder is in a copy: how that was sent, and what it is a copy of."""
 
-    parcel: FolderSnapshot
+    snapshot: FolderSnapshot
     copied: FolderCopy
 
 
 class _Upstream(Struct, frozen=True):
-    """What a remote has: commits that need not travel, and the branch on which they are."""
+    """The commits that a remote has, which need not be sent, and the branch they are on."""
 
     remote: str = ""
     branch: str = ""
@@ -67,19 +67,19 @@ class _Upstream(Struct, frozen=True):
 
 
 class SnapshotBuilder:
-    """Packs one folder, again and again. What has not changed since the last time is not packed anew."""
+    """Packs one folder repeatedly. What has not changed since the last time is not packed again."""
 
     def __init__(
-        self, folder: Path, home: Path, parcels: SnapshotStore, around: EnclosingCopy | None = None
+        self, folder: Path, home: Path, snapshots: SnapshotStore, around: EnclosingCopy | None = None
     ) -> None:
         self._folder = folder
         self._home = home
-        self._parcels = parcels
+        self._snapshots = snapshots
         self._around = around
         self._last: tuple[str, FolderSnapshot] | None = None
 
     async def build(self) -> FolderSnapshot:
-        """The folder as it is now. UserMistake says why it cannot travel."""
+        """The folder as it is now. UserMistake says why it cannot be sent."""
         checkout = await checkout_at(self._folder)
         if self._around is not None and checkout.top != repository_around(checkout.cwd):
             raise UserMistake(f"the repository in {self._folder} was redirected to {checkout.top}")
@@ -88,37 +88,37 @@ class SnapshotBuilder:
         look = _fingerprint(head, checkout, changed)
         trusted = _trusted(checkout.cwd, self._home)
         if self._last is not None and self._last[0] == look:
-            parcel = self._last[1]
-            if not await self._parcels.lacking(parcel.packs):
-                return replace(parcel, trusted=trusted)
+            snapshot = self._last[1]
+            if not await self._snapshots.lacking(snapshot.packs):
+                return replace(snapshot, trusted=trusted)
         begun = self._begun(checkout)
         first = await _without_keys(checkout.git, begun, head) if begun else head
         upstream = await _upstream(checkout.git, first, self._around) if first else _Upstream()
         clean = bool(head) and not changed and first == head
         at = first if first != head else ""
-        parcel = await _build(checkout, first, upstream, self._parcels, clean=clean, at=at)
+        snapshot = await _build(checkout, first, upstream, self._snapshots, clean=clean, at=at)
         if self._around is not None:
-            key, earlier = self._around.parcel.key, self._around.copied.originals[:MOST_ORIGINALS]
-            parcel = replace(parcel, key=key, earlier=earlier)
-        self._last = (look, parcel)
-        return replace(parcel, trusted=trusted)
+            key, earlier = self._around.snapshot.key, self._around.copied.originals[:MOST_ORIGINALS]
+            snapshot = replace(snapshot, key=key, earlier=earlier)
+        self._last = (look, snapshot)
+        return replace(snapshot, trusted=trusted)
 
     def _begun(self, checkout: Checkout) -> str:
-        """The commit that an agent began at; what came since is its own. Empty in a person's checkout."""
+        """The commit that an agent began at; later ones are its own. Empty in a person's checkout."""
         if self._around is not None:
-            sent = self._around.parcel
+            sent = self._around.snapshot
             return sent.start_head or sent.head or sent.tip
         tree = read_record(checkout.top)
         return "" if tree is None or tree.away else tree.first
 
 
 async def snapshot_worktree(
-    path: Path, folder: Path, home: Path, parcels: SnapshotStore, *, with_work: bool = True
+    path: Path, folder: Path, home: Path, snapshots: SnapshotStore, *, with_work: bool = True
 ) -> FolderSnapshot | None:
-    """A folder as an agent began with it in a worktree here, and with what is in that; None where it is gone.
+    """A folder as an agent's worktree here began, with or without its changes; None if it is gone.
 
-    What is trusted in the folder itself is trusted in it. UserMistake when its agent made another checkout of
-    it, or it is one of another repository.
+    Files trusted in the folder itself are trusted in it. UserMistake if its agent replaced the checkout, or
+    it belongs to another repository.
     """
     tree = read_record(path)
     if tree is None or tree.away or not tree.path.is_dir():
@@ -131,18 +131,18 @@ async def snapshot_worktree(
         raise UserMistake(f"{tree.path} is no worktree of the repository around {folder}")
     base = await _without_keys(checkout.git, tree.first, tree.base)
     upstream = await _upstream(checkout.git, base, None)
-    parcel = await _build(checkout, base, upstream, parcels, clean=True)
-    parcel = replace(parcel, trusted=_trusted(original.cwd, home))
+    snapshot = await _build(checkout, base, upstream, snapshots, clean=True)
+    snapshot = replace(snapshot, trusted=_trusted(original.cwd, home))
     if with_work or base != tree.base:
         at = "" if with_work else tree.base
-        return await _with_work(checkout, base, parcel, parcels, at=at)
-    return parcel
+        return await _with_work(checkout, base, snapshot, snapshots, at=at)
+    return snapshot
 
 
 async def snapshot_branch(
-    branch: str, folder: Path, home: Path, parcels: SnapshotStore, *, with_work: bool = True
+    branch: str, folder: Path, home: Path, snapshots: SnapshotStore, *, with_work: bool = True
 ) -> FolderSnapshot | None:
-    """The same for a worktree that another machine made of the repository: what is on its branch."""
+    """The same for a worktree that another machine made of the repository, from its branch."""
     checkout = await checkout_at(folder)
     tip = await checkout.git.output_line(
         "rev-parse", "--verify", "--quiet", f"refs/heads/{branch}^{{commit}}"
@@ -151,45 +151,45 @@ async def snapshot_branch(
     if not base:
         return None
     upstream = await _upstream(checkout.git, base, None)
-    parcel = await _build(checkout, base, upstream, parcels, clean=True)
-    parcel = replace(parcel, trusted=_trusted(checkout.cwd, home))
-    return await _with_work(checkout, base, parcel, parcels, at=tip) if with_work else parcel
+    snapshot = await _build(checkout, base, upstream, snapshots, clean=True)
+    snapshot = replace(snapshot, trusted=_trusted(checkout.cwd, home))
+    return await _with_work(checkout, base, snapshot, snapshots, at=tip) if with_work else snapshot
 
 
 async def _with_work(
-    checkout: Checkout, base: str, parcel: FolderSnapshot, parcels: SnapshotStore, *, at: str
+    checkout: Checkout, base: str, snapshot: FolderSnapshot, snapshots: SnapshotStore, *, at: str
 ) -> FolderSnapshot:
-    """The parcel of a worktree with what was done in it since a commit, or only what the commit `at` has."""
+    """The snapshot of a worktree with the changes since a commit, or only those up to `at`."""
     async with scratch_objects(checkout) as git:
         head = "" if at else await git.output_line("rev-parse", "--verify", "--quiet", "HEAD^{commit}")
-        head = await _without_keys(git, base, head) if head and parcel.head else base
+        head = await _without_keys(git, base, head) if head and snapshot.head else base
         tree, notes = await (write_commit_tree(git, at, base) if at else write_tree(git, checkout, head))
-        if not parcel.head:
+        if not snapshot.head:
             first = await git.output_line("rev-parse", "--verify", f"{base}^{{tree}}")
             base = head = await make_commit(git, first, [], UNCOMMITTED)
         same = await git.output_line("rev-parse", "--verify", f"{head}^{{tree}}") == tree
         start = head if same else await make_commit(git, tree, [head], UNCOMMITTED)
-        notes = [*parcel.notes, *(f"not sent: {note}" for note in notes)]
-        parcel = replace(parcel, notes=tuple(notes))
+        notes = [*snapshot.notes, *(f"not sent: {note}" for note in notes)]
+        snapshot = replace(snapshot, notes=tuple(notes))
         if start == base:
-            return parcel
-        pack = await _kept(git, f"s{start}", start, [base], parcels)
+            return snapshot
+        pack = await _kept(git, f"s{start}", start, [base], snapshots)
         if pack is None:
             raise await _too_large(git, checkout.top, base, start)
         own = head if head != base else ""
-        return replace(parcel, start=start, start_head=own, packs=(*parcel.packs, pack))
+        return replace(snapshot, start=start, start_head=own, packs=(*snapshot.packs, pack))
 
 
 async def _without_keys(git: Git, first: str, head: str) -> str:
-    """A commit of an agent; the `first` one if what looks like a key was committed since, also if it is gone.
+    """A commit of an agent; the `first` one if anything like a key was committed since, even if removed.
 
-    What came in between then travels as one commit.
+    The commits in between are then sent as one.
     """
     return first if await added_secrets(git, first, head) else head
 
 
 async def _changed(checkout: Checkout) -> list[bytes]:
-    """The files that are not as they were committed; UserMistake when they are too many or too large."""
+    """The uncommitted files; UserMistake if they are too many or too large."""
     said = await checkout.git.run(*_STATUS, most=_MOST_STATUS)
     too_much = f"too much in {checkout.top} is neither committed nor ignored"
     if said.cut:
@@ -210,7 +210,7 @@ async def _changed(checkout: Checkout) -> list[bytes]:
 
 
 def _fingerprint(head: str, checkout: Checkout, changed: Sequence[bytes]) -> str:
-    """The same for a folder that is the same, as far as one call of git and the times of files tell."""
+    """A fingerprint that is the same for an unchanged folder, by one call of git and the times of files."""
     told = hashlib.sha256(f"{head}\0{checkout.cwd}\0".encode(errors="surrogateescape"))
     for name in changed:
         seen = _seen(_below(checkout.top, name))
@@ -232,13 +232,13 @@ def _seen(path: bytes) -> os.stat_result | None:
 
 
 def _trusted(folder: Path, home: Path) -> dict[str, str]:
-    """What a folder brings and what that starts, if exactly that is trusted here."""
+    """The folder's own files and those they start, if exactly these are trusted here."""
     found = standing(folder, home)
     return {**found.brought.files, **found.started} if found.trusted else {}
 
 
 async def _build(
-    checkout: Checkout, head: str, upstream: _Upstream, parcels: SnapshotStore, *, clean: bool, at: str = ""
+    checkout: Checkout, head: str, upstream: _Upstream, snapshots: SnapshotStore, *, clean: bool, at: str = ""
 ) -> FolderSnapshot:
     async with scratch_objects(checkout) as git:
         notes: list[str] = []
@@ -246,7 +246,7 @@ async def _build(
         if not clean:
             tree, notes = await write_tree(git, checkout, at)
             tip = await make_commit(git, tree, [head] if head else [], UNCOMMITTED)
-        parcel = FolderSnapshot(
+        snapshot = FolderSnapshot(
             key=repository_key(checkout, upstream.remote),
             tip=tip,
             head=head,
@@ -257,45 +257,45 @@ async def _build(
             notes=tuple(f"not sent: {note}" for note in notes),
             home=home if (home := str(Path.home())).isprintable() else "",
         )
-        packs = await _history(git, parcel, parcels)
+        packs = await _history(git, snapshot, snapshots)
         if packs is None:
             tree = tree or await git.output_line("rev-parse", "--verify", f"{head}^{{tree}}")
             why = SHALLOW if await _is_shallow(git) else NO_HISTORY
-            parcel = replace(parcel, notes=(*parcel.notes, why))
-            return await _without_history(git, parcel, tree, parcels, checkout.top)
-        if tip != head and (pack := await _kept(git, f"s{tip}", tip, packs[1], parcels)):
-            return replace(parcel, packs=(*packs[0], pack))
+            snapshot = replace(snapshot, notes=(*snapshot.notes, why))
+            return await _without_history(git, snapshot, tree, snapshots, checkout.top)
+        if tip != head and (pack := await _kept(git, f"s{tip}", tip, packs[1], snapshots)):
+            return replace(snapshot, packs=(*packs[0], pack))
         if tip != head:
             raise await _too_large(git, checkout.top, head, tip)
-        return replace(parcel, packs=packs[0])
+        return replace(snapshot, packs=packs[0])
 
 
 async def _history(
-    git: Git, parcel: FolderSnapshot, parcels: SnapshotStore
+    git: Git, snapshot: FolderSnapshot, snapshots: SnapshotStore
 ) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
-    """The pack of what was committed, if any is needed, and the commits that a worker then has.
+    """The pack of the history, if any is needed, and the commits that a worker then has.
 
-    None when it is too large, or the history is not all here.
+    None if it is too large, or the history is incomplete here.
     """
-    if not parcel.head or parcel.head in parcel.known:
-        return (), parcel.known
+    if not snapshot.head or snapshot.head in snapshot.known:
+        return (), snapshot.known
     if await _is_shallow(git):
         return None
-    above = hashlib.sha256(" ".join(parcel.known).encode()).hexdigest()[:16]
-    name = f"h{parcel.head}-{above}" if parcel.known else f"h{parcel.head}"
-    pack = await _kept(git, name, parcel.head, parcel.known, parcels)
-    return None if pack is None else ((pack,), (parcel.head,))
+    above = hashlib.sha256(" ".join(snapshot.known).encode()).hexdigest()[:16]
+    name = f"h{snapshot.head}-{above}" if snapshot.known else f"h{snapshot.head}"
+    pack = await _kept(git, name, snapshot.head, snapshot.known, snapshots)
+    return None if pack is None else ((pack,), (snapshot.head,))
 
 
 async def _without_history(
-    git: Git, parcel: FolderSnapshot, tree: str, parcels: SnapshotStore, top: Path
+    git: Git, snapshot: FolderSnapshot, tree: str, snapshots: SnapshotStore, top: Path
 ) -> FolderSnapshot:
-    """The same with one commit that has nothing before it."""
+    """The same with one commit without a history."""
     tip = await make_commit(git, tree, [], UNCOMMITTED)
-    pack = await _kept(git, f"t{tip}", tip, (), parcels)
+    pack = await _kept(git, f"t{tip}", tip, (), snapshots)
     if pack is None:
-        raise await _too_large(git, top, parcel.head, tip)
-    return replace(parcel, tip=tip, head="", remote="", branch="", known=(), packs=(pack,))
+        raise await _too_large(git, top, snapshot.head, tip)
+    return replace(snapshot, tip=tip, head="", remote="", branch="", known=(), packs=(pack,))
 
 
 async def _is_shallow(git: Git) -> bool:
@@ -303,19 +303,19 @@ async def _is_shallow(git: Git) -> bool:
 
 
 async def _kept(
-    git: Git, name: str, commit: str, without: Sequence[str], parcels: SnapshotStore
+    git: Git, name: str, commit: str, without: Sequence[str], snapshots: SnapshotStore
 ) -> str | None:
-    """The name of a pack that is in the database now; None when it is too large for that."""
-    if await parcels.lacking([name]):
+    """The name of a pack that is in the database now; None if it is too large for that."""
+    if await snapshots.lacking([name]):
         body = await make_pack(git, commit, without)
         if body is None:
             return None
-        await parcels.keep(name, body)
+        await snapshots.keep(name, body)
     return name
 
 
 async def _too_large(git: Git, top: Path, head: str, tip: str) -> UserMistake:
-    """What is large, and what helps: a remote has nothing of what is not committed."""
+    """What is too large, and the remedy: a remote does not help for uncommitted files."""
     large = (await largest_contents(git, await git.output_line("mktree"), tip))[:1]
     changed = await largest_contents(git, head, tip) if head and head != tip else []
     fresh = not head or any({*large[0].names} & {*each.names} for each in changed if large)
@@ -333,19 +333,19 @@ def _size(octets: int) -> str:
 
 
 async def _upstream(git: Git, head: str, around: EnclosingCopy | None) -> _Upstream:
-    """What a remote with a safe address has of a commit and of those before it, as far as is known here.
+    """The part of a commit's history that a remote with a safe address has, as far as is known here.
 
-    A copy has no remotes. What that of its original has is in what was sent of it.
+    A copy has no remotes. What the remote of its original has is in what was sent of it.
     """
     if around is not None:
-        sent = around.parcel
+        sent = around.snapshot
         above = [await git.run("merge-base", "--is-ancestor", known, head) for known in sent.known]
         same = bool(sent.remote and above) and all(said.ok for said in above)
         return _Upstream(sent.remote, sent.branch, sent.known) if same else _Upstream()
     names = sorted((await git.output_line("remote")).splitlines(), key=lambda name: (name != "origin", name))
     for name in names[:MOST_COMMITS]:
         address = safe_remote(await git.output_line("remote", "get-url", name))
-        if not address or address.startswith("file:"):  # nobody else need have what lies on this disk
+        if not address or address.startswith("file:"):  # a path on this disk is of no use to others
             continue
         if branch := await _branch_with(git, name, head):
             return _Upstream(address, branch, (head,))

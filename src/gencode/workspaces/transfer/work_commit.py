@@ -1,7 +1,7 @@
-"""Commits all that an agent did in a worker's copy, above what it was sent with and its own commits.
+"""Commits an agent's changes in a worker's copy, on top of what was sent and of its own commits.
 
-What it put into its repository is looked at in a place of its own that is gone afterwards. Only a pack that
-git has checked object by object comes into the mirror.
+The objects of its repository are checked in a temporary place. Only a pack that git has checked object by
+object gets into the mirror.
 """
 
 import asyncio
@@ -13,9 +13,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from gencode.core.errors import UserMistake
+from gencode.core.structs import replace
 from gencode.journal.folder_snapshot import MOST_PACK, as_reason
 from gencode.workspaces.transfer.checkout import is_complete, make_pack, quoted_path, read_pack
 from gencode.workspaces.transfer.copy_repository import CopyContents, read_repository, remove_repository
@@ -47,14 +47,13 @@ _TOO_HEAVY = f"too large to send with the rest, {_IN_COPY}"
 
 
 class _TooLarge(UserMistake):
-    """A pack may not travel because of its size; without what is largest in it, it may."""
+    """A pack is too large to be sent; without its largest files it may not be."""
 
 
 class CommittedCopy(Struct, frozen=True):
-    """What came of a copy: `work`, the pack with it, and the commit that its agent was at.
+    """The commits of a copy: `work`, the pack with them, and the commit that its agent was at.
 
-    `lacking` says why there is no pack of work that was done, `left` which files are not in the pack because
-    they are too large.
+    `lacking` says why there is no pack of work that was done, `left` which files are too large for the pack.
     """
 
     work: WorktreeResult
@@ -65,7 +64,7 @@ class CommittedCopy(Struct, frozen=True):
 
 
 class _Scratch(Struct, frozen=True):
-    """Where the sum is made: git for the copy that writes nowhere else, and the commit it was made from."""
+    """Where the commit is made: git for the copy that writes nowhere else, and the commit it began at."""
 
     git: Git
     tree: Worktree
@@ -75,9 +74,9 @@ class _Scratch(Struct, frozen=True):
 
 
 async def commit_copy(tree: Worktree, mirror: Git) -> CommittedCopy:
-    """Everything that is in a copy, in the mirror. An untouched copy is removed, anything else is kept.
+    """All contents of a copy, in the mirror. An unchanged copy is removed, anything else is kept.
 
-    UserMistake when git cannot be used there; all is left as it is then.
+    UserMistake if git cannot be used there; then everything stays as it is.
     """
     if not tree.git_dir.is_dir() or not tree.path.is_dir():
         gone = f"{tree.path} or its repository is gone; its work is unknown"
@@ -102,7 +101,7 @@ async def commit_copy(tree: Worktree, mirror: Git) -> CommittedCopy:
 
 
 def _scratch_git(git: Git, objects: Path, tree: Worktree) -> Git:
-    """Git that puts new objects elsewhere, and takes none for another."""
+    """Git that puts new objects elsewhere, and ignores replacements."""
     more = {
         "GIT_OBJECT_DIRECTORY": str(objects),
         "GIT_ALTERNATE_OBJECT_DIRECTORIES": quoted_path(tree.common_dir / "objects"),
@@ -112,7 +111,7 @@ def _scratch_git(git: Git, objects: Path, tree: Worktree) -> Git:
 
 
 async def _indexed(git: Git, packs: Sequence[Path]) -> None:
-    """Find out what is in packs; what their own indexes said may not be so."""
+    """Index packs again; their own indexes may be wrong."""
     for pack in packs:
         said = await git.run("index-pack", str(pack))
         if not said.ok:
@@ -120,7 +119,7 @@ async def _indexed(git: Git, packs: Sequence[Path]) -> None:
 
 
 async def _by_files(desk: _Scratch, mirror: Git, why: str) -> CommittedCopy:
-    """The sum of what is in the files alone, with nothing that the agent put into its repository."""
+    """A commit of the files alone, without anything from the agent's repository."""
     await asyncio.to_thread(shutil.rmtree, desk.objects)
     (desk.objects / "pack").mkdir(parents=True)
     return await _finished(desk, mirror, CopyContents(), (f"{_UNREAD}, because {as_reason(why)}",))
@@ -140,7 +139,7 @@ async def _finished(
             WorktreeResult(True, commit, merges="clean", notes=told, left=(*left_out, *notes))
         )
     body, why = await _packed(desk, mirror, commit)
-    if why and taken.head and not notes:  # it may be only what was committed on the way
+    if why and taken.head and not notes:  # perhaps only intermediate commits are the problem
         own = not await _leads_to(desk.git, desk.first, taken.head)
         if own or not isinstance(why, _TooLarge):
             return await _by_files(desk, mirror, str(why))
@@ -156,7 +155,7 @@ async def _finished(
 
 
 async def _committed(desk: _Scratch, theirs: str) -> tuple[str, list[str], list[str]]:
-    """A commit with everything that is in the copy, what could not be put into it, and what git ignores."""
+    """A commit with all contents of the copy, what could not be put into it, and what git ignores."""
     git, first = desk.git, desk.first
     parents = await _parents(git, first, theirs)
     await _begin_index(desk, parents)
@@ -167,7 +166,7 @@ async def _committed(desk: _Scratch, theirs: str) -> tuple[str, list[str], list[
 
 
 async def _written(desk: _Scratch, parents: Sequence[str]) -> str:
-    """The index as a commit; the one below, where it is the same."""
+    """The index as a commit; its parent, if nothing differs."""
     git = desk.git
     tree = await git.run("write-tree", index=desk.index)
     if not tree.ok:
@@ -184,9 +183,9 @@ async def _written(desk: _Scratch, parents: Sequence[str]) -> str:
 
 
 async def _without_large_files(desk: _Scratch, mirror: Git, commit: str) -> tuple[str, bytes, str] | None:
-    """The sum without what is too large, as a commit and a pack, and what that is; None when nothing is left.
+    """A commit without what is too large, its pack, and what was left out; None if nothing remains.
 
-    What was handed in before is in it in any case.
+    What was sent before is included in any case.
     """
     for heavy in exclusion_steps(await largest_contents(desk.git, desk.first, commit)):
         await exclude(desk.git, heavy, desk.index)
@@ -202,7 +201,7 @@ async def _without_large_files(desk: _Scratch, mirror: Git, commit: str) -> tupl
 
 
 async def _parents(git: Git, first: str, theirs: str) -> list[str]:
-    """What the sum stands on: what the copy was made from, and what its agent committed, if that is more."""
+    """The parents: what the copy was made from, and the agent's own commits, if there are any."""
     if not theirs or await _leads_to(git, first, theirs):
         return [first]
     return [theirs] if await _leads_to(git, theirs, first) else [first, theirs]
@@ -213,9 +212,9 @@ async def _leads_to(git: Git, commit: str, earlier: str) -> bool:
 
 
 async def _begin_index(desk: _Scratch, parents: Sequence[str]) -> None:
-    """An index with all that git knows in the copy, ignored or not; the agent's own may hide things.
+    """An index with all files that git knows in the copy, ignored or not; the agent's own may hide some.
 
-    Which contents they have does not matter here: those of the files come into it next.
+    Their contents do not matter here: those of the files are added next.
     """
     git, index, first = desk.git, desk.index, desk.first
     with suppress(OSError):
@@ -231,7 +230,7 @@ async def _begin_index(desk: _Scratch, parents: Sequence[str]) -> None:
 
 
 async def _packed(desk: _Scratch, mirror: Git, commit: str) -> tuple[bytes, UserMistake | None]:
-    """The sum as a pack, once it is in the mirror with the branch of the copy at it; why that cannot be."""
+    """The pack of a commit, once it is in the mirror with the copy's branch at it; if that fails, why."""
     try:
         body = await make_pack(desk.git, commit, [desk.tree.base])
         if body is None:
@@ -250,7 +249,7 @@ async def _brought(desk: _Scratch, mirror: Git, commit: str, body: bytes) -> Non
     said = await mirror.run_uninterrupted("update-ref", f"refs/heads/{desk.tree.branch}", commit)
     if not said.ok:
         raise git_error(said, f"The branch {desk.tree.branch} cannot be written")
-    with suppress(OSError):  # only git's own memory of what it has seen
+    with suppress(OSError):  # only a cache of git
         shutil.copy2(desk.index, desk.tree.git_dir / "index")
 
 
@@ -262,7 +261,7 @@ async def _told(desk: _Scratch, commit: str) -> WorktreeResult:
 
 
 async def _others(desk: _Scratch, taken: CopyContents, commit: str) -> list[str]:
-    """Branches, tags and stashes with commits that are not in the sum."""
+    """Branches, tags and stashes with commits that are not included."""
     wanted = [*{*taken.refs.values()} - {commit, desk.tree.base, desk.first, taken.head}]
     if not wanted:
         return []

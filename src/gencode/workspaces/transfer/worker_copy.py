@@ -1,4 +1,4 @@
-"""A worktree on a worker for one task from another machine, and how its changes are handed in."""
+"""A worktree on a worker for one task from another machine, and how its changes are sent back."""
 
 import asyncio
 import fcntl
@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import IO
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from gencode.core.errors import StoreTrouble, UserMistake
 from gencode.core.spec import Workspace
+from gencode.core.structs import replace
 from gencode.journal.folder_snapshot import (
     FolderSnapshot,
     InvalidSnapshot,
@@ -52,15 +52,15 @@ _BUSY = "another worker on this machine is running it, or was a moment ago"
 
 
 class IncomingTask(Struct, frozen=True):
-    """A task from elsewhere: its id, the folder it belongs to there, and how that folder was."""
+    """A task of another machine: its id, its folder there, and the snapshot of that folder."""
 
     task: str
     cwd: str
-    parcel: FolderSnapshot
+    snapshot: FolderSnapshot
 
 
 class _Start(Struct, frozen=True):
-    """A commit that a copy begins at, and the one that its agent was at then; `left` is missing in it."""
+    """The commit a copy begins at, and the one its agent was at then; `left` is missing in it."""
 
     commit: str = ""
     head: str = ""
@@ -68,7 +68,7 @@ class _Start(Struct, frozen=True):
 
 
 class TaskWorktree:
-    """A worktree that is one task's alone, for as long as it is open."""
+    """A worktree for one task alone, as long as it is open."""
 
     def __init__(
         self,
@@ -81,9 +81,9 @@ class TaskWorktree:
         fresh: bool,
         left: str,
     ) -> None:
-        """`kept`: the task had it here before. `fresh`: nothing of an earlier run of the task is in it.
+        """`kept`: the task had it here before. `fresh`: it has nothing of an earlier run of the task.
 
-        `left` are files that the task made elsewhere and that were too large to travel.
+        `left` are files of the task from elsewhere that were too large to send.
         """
         self.guest = guest
         self.tree = tree
@@ -99,15 +99,15 @@ class TaskWorktree:
         return self.tree.workspace.cwd
 
     def trust(self, home: Path) -> None:
-        """Trust what the folder brings, if that is exactly what its sender trusts."""
-        here, known = standing(self.cwd, home), self.guest.parcel.trusted
+        """Trust the folder's own files, if they are exactly those that the sender trusts."""
+        here, known = standing(self.cwd, home), self.guest.snapshot.trusted
         started = {path: digest for path, digest in known.items() if path not in here.brought.files}
         same = here.brought.files.items() <= known.items() and digests(started, self.cwd) == started
         if known and same and not here.brought.problems:
             trust(here, home, started)
 
-    async def hand_in(self, parcels: SnapshotStore, owner: str, worker: str) -> tuple[WorktreeResult, str]:
-        """Give back what was done, and why that was not possible. What is not handed in stays here.
+    async def hand_in(self, snapshots: SnapshotStore, owner: str, worker: str) -> tuple[WorktreeResult, str]:
+        """Send the changes back, or say why that is not possible. What is not sent stays here.
 
         A worktree with nothing else in it is removed; its commit is kept in the mirror.
         """
@@ -115,45 +115,52 @@ class TaskWorktree:
         work, guest = found.work, self.guest
         if not work.commit:
             return work, ""
-        other = guest.parcel.start if guest.parcel.fork else ""
+        other = guest.snapshot.start if guest.snapshot.fork else ""
         if work.commit in (self.tree.base, other):
-            await self.record_folder(parcels, owner, worker)
+            await self.record_folder(snapshots, owner, worker)
             await self._cleared(work)
             return work, ""
         if found.lacking:
             why = as_reason(found.lacking)
-            await self.record_folder(parcels, owner, worker, why)
+            await self.record_folder(snapshots, owner, worker, why)
             return work, why
         files = len(work.files) + work.more_files
         told = ReturnedChanges(
-            guest.task, guest.parcel, work.commit, guest.cwd, worker, files, head=found.head, left=found.left
+            guest.task,
+            guest.snapshot,
+            work.commit,
+            guest.cwd,
+            worker,
+            files,
+            head=found.head,
+            left=found.left,
         )
-        if not await parcels.hand_in(told, found.body, owner):
+        if not await snapshots.hand_in(told, found.body, owner):
             return work, "another worker has the task now"
-        with suppress(OSError):  # it is made anew then, with what was handed in
+        with suppress(OSError):  # it is then rebuilt from what was handed in
             write_record(replace(self.tree, holds=work.commit))
         if not work.notes and (why := await self._removed(work.commit)):
             return replace(work, notes=(why,)), ""
         return work, ""
 
-    async def record_folder(self, parcels: SnapshotStore, owner: str, worker: str, why: str = "") -> None:
-        """Note how the folder was, for a task of which nothing goes back: it can be made anew later.
+    async def record_folder(self, snapshots: SnapshotStore, owner: str, worker: str, why: str = "") -> None:
+        """Record the state of the folder for a task without changes: it can be rebuilt later.
 
-        With `why` there is work that could not be handed in.
+        With `why` there are changes that could not be handed in.
         """
         guest, kept = self.guest, str(self.tree.path) if why else ""
         told = ReturnedChanges(
-            guest.task, guest.parcel, guest.parcel.tip, guest.cwd, worker, kept=kept, why=why
+            guest.task, guest.snapshot, guest.snapshot.tip, guest.cwd, worker, kept=kept, why=why
         )
         with suppress(StoreTrouble, UserMistake):
-            earlier = await parcels.returned(guest.task)
+            earlier = await snapshots.returned(guest.task)
             if earlier is None or earlier[0].taken:
-                await parcels.hand_in(told, b"", owner)
-                await parcels.taken(guest.task, told.commit)
+                await snapshots.hand_in(told, b"", owner)
+                await snapshots.taken(guest.task, told.commit)
 
     def release(self, home: Path) -> None:
-        """Let others use the place. Nothing is removed by that."""
-        if self.guest.parcel.trusted:
+        """Release the lock. Nothing is removed."""
+        if self.guest.snapshot.trusted:
             revoke(self.cwd, home)
         with suppress(OSError):
             Path(self._lock.name).unlink()
@@ -165,12 +172,12 @@ class TaskWorktree:
             await self._cleared((await commit_copy(self.tree, self._git)).work)
 
     async def _cleared(self, work: WorktreeResult) -> None:
-        """Remove a worktree that is as it was made, with the work of another task in it."""
-        if work.kept and work.commit == self.guest.parcel.start and not work.notes:
+        """Remove a worktree in its original state that has the changes of another task in it."""
+        if work.kept and work.commit == self.guest.snapshot.start and not work.notes:
             await self._removed(work.commit)
 
     async def _removed(self, commit: str) -> str:
-        """Remove a worktree whose work is handed in; why not, where that fails."""
+        """Remove a worktree whose changes were sent; if that fails, why."""
         failed = f"the copy {self.tree.path} on the worker could not be removed"
         try:
             await asyncio.to_thread(remove_repository, self.tree)
@@ -190,24 +197,24 @@ class TaskWorktree:
         return ""
 
 
-async def open_task_worktree(guest: IncomingTask, parcels: SnapshotStore, home: Path) -> TaskWorktree:
-    """A worktree for a task: the one it had here, or one that begins where the task is known to be.
+async def open_task_worktree(guest: IncomingTask, snapshots: SnapshotStore, home: Path) -> TaskWorktree:
+    """A worktree for a task: the one it had here, or one that begins at its latest known state.
 
-    Unreachable when that is not possible here and now, InvalidSnapshot when it never will be.
+    FolderUnavailable if that is not possible here now, InvalidSnapshot if it never will be.
     """
-    guest = replace(guest, parcel=checked(guest.parcel))
+    guest = replace(guest, snapshot=checked(guest.snapshot))
     try:
-        return await _open(guest, parcels, home)
+        return await _open(guest, snapshots, home)
     except (InvalidSnapshot, FolderUnavailable):
         raise
-    except UserMistake as mistake:  # no git, no room, no rights: elsewhere that may be otherwise
+    except UserMistake as mistake:  # no git, no room, no rights: another machine may have them
         raise FolderUnavailable(str(mistake)) from None
 
 
-async def _open(guest: IncomingTask, parcels: SnapshotStore, home: Path) -> TaskWorktree:
-    parcel = guest.parcel
-    mirror = RepositoryMirror(home, parcel.key)
-    git = await mirror.fetch(parcel, parcels)
+async def _open(guest: IncomingTask, snapshots: SnapshotStore, home: Path) -> TaskWorktree:
+    snapshot = guest.snapshot
+    mirror = RepositoryMirror(home, snapshot.key)
+    git = await mirror.fetch(snapshot, snapshots)
     folder = repository_folder(home, mirror.path)
     name = _name(guest)
     with private_folder(folder):
@@ -216,15 +223,15 @@ async def _open(guest: IncomingTask, parcels: SnapshotStore, home: Path) -> Task
     try:
         if not _try_lock(lock):
             raise FolderUnavailable(_BUSY)
-        start = await _earlier(git, guest, parcels)
+        start = await _earlier(git, guest, snapshots)
         tree = _existing(folder, guest, start.commit)
         kept = tree is not None
-        begins = start if start.commit else await _sent_with(git, parcel, parcels)
+        begins = start if start.commit else await _sent_with(git, snapshot, snapshots)
         if tree is None:
-            source = WorktreeSource(git, mirror.path, mirror.path, parcel.tip, begins.commit, away=True)
+            source = WorktreeSource(git, mirror.path, mirror.path, snapshot.tip, begins.commit, away=True)
             tree = await _made(replace(source, holds=start.commit), guest, home)
         if not has_own_repository(tree):
-            await create_repository(tree, git, begins.head or await _head(git, parcel))
+            await create_repository(tree, git, begins.head or await _head(git, snapshot))
         made = TaskWorktree(
             guest,
             tree,
@@ -241,9 +248,9 @@ async def _open(guest: IncomingTask, parcels: SnapshotStore, home: Path) -> Task
 
 
 def _name(guest: IncomingTask) -> str:
-    """What the copy for a task is called that was sent like this: with this work of its own, or none."""
-    own = "" if guest.parcel.fork else guest.parcel.start
-    return "-".join([guest.task, *(each[:8] for each in (guest.parcel.tip, own) if each)])
+    """The name of the copy for a task with this snapshot: with these changes of its own, or none."""
+    own = "" if guest.snapshot.fork else guest.snapshot.start
+    return "-".join([guest.task, *(each[:8] for each in (guest.snapshot.tip, own) if each)])
 
 
 def _try_lock(lock: IO[bytes]) -> bool:
@@ -252,7 +259,7 @@ def _try_lock(lock: IO[bytes]) -> bool:
     except BlockingIOError:
         return False
     except OSError:
-        return True  # a file system without locks: the lease must do
+        return True  # a file system without locks: the lease has to be enough
     return True
 
 
@@ -262,51 +269,51 @@ def _names(guest: IncomingTask) -> list[str]:
 
 
 def _existing(folder: Path, guest: IncomingTask, newest: str) -> Worktree | None:
-    """The worktree that the task had here before, if it has not handed in other work elsewhere since."""
+    """The worktree the task had here before, unless it has sent other changes from elsewhere since."""
     found = [read_record(folder / name) for name in _names(guest)]
-    sound = [tree for tree in found if tree and tree.away and tree.base == guest.parcel.tip]
+    sound = [tree for tree in found if tree and tree.away and tree.base == guest.snapshot.tip]
     there = [tree for tree in sound if tree.path.is_dir() and tree.git_dir.is_dir()]
     return next((tree for tree in there if not newest or tree.holds == newest), None)
 
 
-async def _head(git: Git, parcel: FolderSnapshot) -> str:
-    """The commit that the sender was at: what was not committed there is not here either."""
-    if not parcel.head or parcel.head == parcel.tip:
-        return parcel.tip
-    if await git.output_line("rev-parse", "--verify", f"{parcel.tip}^1") != parcel.head:
+async def _head(git: Git, snapshot: FolderSnapshot) -> str:
+    """The commit the sender was at; its uncommitted changes are above it."""
+    if not snapshot.head or snapshot.head == snapshot.tip:
+        return snapshot.tip
+    if await git.output_line("rev-parse", "--verify", f"{snapshot.tip}^1") != snapshot.head:
         raise InvalidSnapshot("its folder is said to be at a commit that it was not at")
-    return parcel.head
+    return snapshot.head
 
 
-async def _earlier(git: Git, guest: IncomingTask, parcels: SnapshotStore) -> _Start:
-    """What the task did elsewhere and nobody has taken over, if there is anything."""
-    found = await parcels.returned(guest.task)
-    if found is None or found[0].taken or found[0].parcel.tip != guest.parcel.tip:
+async def _earlier(git: Git, guest: IncomingTask, snapshots: SnapshotStore) -> _Start:
+    """The changes of the task elsewhere that were not merged, if there are any."""
+    found = await snapshots.returned(guest.task)
+    if found is None or found[0].taken or found[0].snapshot.tip != guest.snapshot.tip:
         return _Start()
-    if found[0].parcel.start != guest.parcel.start:
-        return _Start()  # since then it went on elsewhere, and was sent with what it did there
+    if found[0].snapshot.start != guest.snapshot.start:
+        return _Start()  # it ran elsewhere since, and was sent with the changes from there
     commit, head = found[0].commit, found[0].head
-    checked(replace(guest.parcel, tip=commit, head=head))
+    checked(replace(guest.snapshot, tip=commit, head=head))
     return await _checked_start(
-        git, guest.parcel, _Start(commit, head, found[0].left), partial(read_pack, git, found[1])
+        git, guest.snapshot, _Start(commit, head, found[0].left), partial(read_pack, git, found[1])
     )
 
 
-async def _sent_with(git: Git, parcel: FolderSnapshot, parcels: SnapshotStore) -> _Start:
-    """What another task did that a fork of it begins with, if there is anything."""
-    if not parcel.start:
+async def _sent_with(git: Git, snapshot: FolderSnapshot, snapshots: SnapshotStore) -> _Start:
+    """The changes of its original that a fork begins with, if there are any."""
+    if not snapshot.start:
         return _Start()
-    start = _Start(parcel.start, parcel.start_head)
-    return await _checked_start(git, parcel, start, partial(unpack_snapshot, git, parcel, parcels))
+    start = _Start(snapshot.start, snapshot.start_head)
+    return await _checked_start(git, snapshot, start, partial(unpack_snapshot, git, snapshot, snapshots))
 
 
 async def _checked_start(
-    git: Git, parcel: FolderSnapshot, start: _Start, take: Callable[[], Awaitable[None]]
+    git: Git, snapshot: FolderSnapshot, start: _Start, take: Callable[[], Awaitable[None]]
 ) -> _Start:
-    """The same, if all of it is there above what was sent, or is once it was taken in."""
-    if not await is_complete(git, start.commit, [parcel.tip]):
+    """The same, if all of it exists on top of what was sent, perhaps after fetching it."""
+    if not await is_complete(git, start.commit, [snapshot.tip]):
         await take()
-        if not await is_complete(git, start.commit, [parcel.tip]):
+        if not await is_complete(git, start.commit, [snapshot.tip]):
             raise InvalidSnapshot("what the task did before is not all there")
     if start.head and not (await git.run("merge-base", "--is-ancestor", start.head, start.commit)).ok:
         raise InvalidSnapshot("what the task did before is said to be at a commit that it was not at")
@@ -318,10 +325,10 @@ def _is_taken(path: Path) -> bool:
 
 
 async def _made(source: WorktreeSource, guest: IncomingTask, home: Path) -> Worktree:
-    place = source.top / guest.parcel.below
+    place = source.top / guest.snapshot.below
     workspace = Workspace(place, place, Path.home())
     folder = repository_folder(home, source.top)
-    for name in _names(guest):  # what a worker left half made when it was killed is not touched
+    for name in _names(guest):  # leaves incomplete copies of a killed worker alone
         taken = await source.git.output_line(
             "rev-parse", "--verify", "--quiet", f"refs/heads/{BRANCHES}{name}"
         )

@@ -1,5 +1,5 @@
-"""Git worktrees: a checkout of its own for an agent, and what became of it.
+"""Git worktrees: a separate checkout for an agent, and what became of its changes.
 
-`create` is the way in, `agent_work` the way out, `leftovers` what is still there; `git` runs no
-program that a repository names.
+`create` makes them, `agent_work` commits what was done, `leftovers` lists what remains; `git` runs no program
+that a repository names.
 """

@@ -1,4 +1,4 @@
-"""Commits what an agent did in its worktree, so that it cannot be lost; removes an unchanged worktree."""
+"""Commits an agent's changes in its worktree, so that they are not lost; removes an unchanged worktree."""
 
 import asyncio
 import os
@@ -12,10 +12,10 @@ from tempfile import TemporaryDirectory
 from typing import Literal
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from gencode.core.changes import ChangedFile
 from gencode.core.errors import UserMistake
+from gencode.core.structs import replace
 from gencode.workspaces.worktrees.compare_commits import (
     MergePreview,
     changed_files,
@@ -38,18 +38,18 @@ LARGEST_NEW_FILE = 50 << 20
 _SHOWN = 10
 _COMMIT = re.compile(rb"[0-9a-f]{40,64}")
 _CACHES = frozenset({"__pycache__", ".pytest_cache", ".mypy_cache", ".ruff_cache", ".hypothesis"})
-"""Folders that programs make anew by themselves; only what is in them may go with an unused worktree."""
+"""Folders that programs recreate by themselves; only these may be deleted with an unused worktree."""
 _SPARSE = "sparse-checkout"
-"""In what git says of files outside of the part of a repository that is checked out."""
+"""The word in git's messages about files outside the checked-out part of a repository."""
 _UNDER_WAY = ("MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD", "BISECT_LOG", "rebase-merge", "rebase-apply")
 
 
 class WorktreeResult(Struct, frozen=True):
-    """What came of a worktree. `kept` is False when nothing was changed and it was removed.
+    """The result of a worktree. `kept` is False if nothing was changed and it was removed.
 
-    `merges` says what a merge into the checkout it came from would give now, `conflicts` the paths that both
-    changed, `overlaps` those that are changed there and not committed, which count as if they were. `how` are
-    commands that take it over.
+    `merges` says what a merge into the checkout it came from would result in now, `conflicts` are the paths
+    that both changed, `overlaps` those with uncommitted changes there, which are treated as committed. `how`
+    are commands that merge it.
     """
 
     kept: bool
@@ -63,15 +63,15 @@ class WorktreeResult(Struct, frozen=True):
     how: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     left: tuple[str, ...] = ()
-    """Those of the notes that tell of work which git cannot carry; ignored files are none."""
+    """The notes about changes that git cannot carry, without ignored files."""
     merged: bool = False
     """Whether all of it is in that checkout already."""
     blocked: str = ""
-    """Why that checkout begins no merge at all now."""
+    """Why no merge can begin in that checkout now."""
 
 
 class _Commit(Struct, frozen=True):
-    """The commit that holds everything, and what could not be put into it."""
+    """The commit with all changes, and what could not be put into it."""
 
     commit: str
     notes: tuple[str, ...] = ()
@@ -79,9 +79,9 @@ class _Commit(Struct, frozen=True):
 
 
 async def commit_work(worktree: Worktree) -> WorktreeResult:
-    """Commit what its agent left, and tell what it did. An untouched worktree is removed with its branch.
+    """Commit an agent's changes and describe them. An unchanged worktree is removed with its branch.
 
-    Anything else is never deleted. UserMistake when git cannot be used there; all is left as it is then.
+    Anything else is never deleted. UserMistake if git cannot be used there; then everything stays as it is.
     """
     if not worktree.git_dir.is_dir() or not worktree.path.is_dir():
         return WorktreeResult(
@@ -98,23 +98,6 @@ async def commit_work(worktree: Worktree) -> WorktreeResult:
     if not notes:
         return await remove_unused(git, worktree)
     return WorktreeResult(True, taken.commit, merges="clean", notes=(*notes, f"it is kept: {worktree.path}"))
-
-
-async def is_work_merged(worktree: Worktree) -> bool:
-    """Whether the work is in the checkout it came from, with nothing left in the worktree."""
-    if not worktree.git_dir.is_dir() or not worktree.path.is_dir():
-        return False
-    git = (await safe_git(worktree.path, worktree.path, worktree.git_dir)).for_checkout(
-        worktree.git_dir, worktree.path
-    )
-    dirty = await uncommitted_changes(git)
-    tip = await git.output_line("rev-parse", "--verify", "--quiet", "HEAD^{commit}")
-    ours = await git.for_checkout(worktree.main_dir, worktree.path).output_line(
-        "rev-parse", "--verify", "HEAD^{commit}"
-    )
-    if not (tip and ours) or not dirty.known or dirty.files or dirty.folders:
-        return False
-    return await is_merged(git, ours, tip)
 
 
 async def _main(worktree: Worktree) -> Git:
@@ -166,21 +149,21 @@ def _merge_commands(worktree: Worktree) -> tuple[str, ...]:
     patch = patch_command(
         str(worktree.repository), worktree.first if worktree.mixed else worktree.base, branch
     )
-    if worktree.mixed:  # a merge would commit what a person has not committed
+    if worktree.mixed:  # a merge would commit a person's uncommitted changes
         return (patch,)
-    if worktree.after:  # a patch would be without the work that it began with
+    if worktree.after:  # a patch would lack the changes that it began with
         return (f"git -C {there} merge {branch}",)
     return (f"git -C {there} merge {branch}", patch)
 
 
 def patch_command(repository: str, first: str, branch: str) -> str:
-    """The command that brings what is on a branch since a commit into the files, and commits nothing."""
+    """The command that applies a branch's changes since a commit to the files, without committing."""
     there = shlex.quote(repository)
     return f"git -C {there} diff --binary {first[:12]} {branch} | git -C {there} apply --3way"
 
 
 def _as_merged(conflicts: Iterable[bytes], ours: str, theirs: str, branch: str) -> Iterator[bytes]:
-    """The names of conflicts as a merge of the branch gives them; where a name is taken, it adds the side."""
+    """The names of conflicts as a merge of the branch gives them; a taken name gets its side appended."""
     sides = {f"~{ours}".encode(): b"~HEAD", f"~{theirs}".encode(): f"~{branch.replace('/', '_')}".encode()}
     for path in conflicts:
         side = next((each for each in sides if path.endswith(each)), b"")
@@ -188,14 +171,14 @@ def _as_merged(conflicts: Iterable[bytes], ours: str, theirs: str, branch: str) 
 
 
 async def _committed(git: Git, worktree: Worktree) -> _Commit:
-    """Everything that is in the worktree as a commit on its branch; the base itself if that is nothing."""
+    """All contents of the worktree as a commit on its branch; the base itself if nothing was changed."""
     index = worktree.git_dir / "gencode-index.new"
     lock = worktree.git_dir / "gencode-index.new.lock"
     try:
         taken = await _taken(git, worktree, index)
         notes = await _on_branch(git, worktree, taken.commit)
         if taken.commit != worktree.base:
-            with suppress(OSError):  # only git's own memory of what it has seen
+            with suppress(OSError):  # only a cache of git
                 index.replace(worktree.git_dir / "index")
         return replace(taken, notes=(*taken.notes, *notes))
     finally:
@@ -204,7 +187,7 @@ async def _committed(git: Git, worktree: Worktree) -> _Commit:
 
 
 async def _taken(git: Git, worktree: Worktree, index: Path) -> _Commit:
-    """Everything that is in the worktree as a commit, which is on no branch yet."""
+    """All contents of the worktree as a commit on no branch."""
     head = await git.output_line("rev-parse", "--verify", "--quiet", "HEAD^{commit}") or worktree.base
     await begin_index(git, worktree, head, index)
     notes = await add_all(git, worktree.path, str(index))
@@ -223,7 +206,7 @@ async def _taken(git: Git, worktree: Worktree, index: Path) -> _Commit:
 
 
 async def snapshot_commit(worktree: Worktree) -> str:
-    """What a worktree holds now as a commit, without a change to it or its branch; "" where none is left."""
+    """The contents of a worktree as a commit, without a change to it or its branch; "" if it is gone."""
     there = worktree.path.is_dir() and worktree.git_dir.is_dir()
     if there:
         git = await safe_git(worktree.path, worktree.path, worktree.git_dir)
@@ -240,7 +223,7 @@ async def snapshot_commit(worktree: Worktree) -> str:
 
 
 async def begin_index(git: Git, worktree: Worktree, head: str, index: Path) -> None:
-    """An index at `head`, from the one that was kept: the agent's own may hide changes or be locked."""
+    """An index at `head`, from the saved one: the agent's own may hide changes or be locked."""
     try:
         shutil.copy2(worktree.snapshot, index)
     except OSError:
@@ -259,9 +242,9 @@ async def submodules_of(git: Git, index: str = "") -> list[bytes]:
 
 
 async def add_all(git: Git, folder: Path, index: str, where: str = IN_WORKTREE) -> list[str]:
-    """Put everything into the index but what is in repositories of its own, and what is very large.
+    """Add everything to the index except nested repositories and very large files.
 
-    What is left out of it is told, and `where` it is.
+    The result says what was left out, and `where` it is.
     """
     notes: list[str] = []
     modules = await submodules_of(git, index)
@@ -282,7 +265,7 @@ async def add_all(git: Git, folder: Path, index: str, where: str = IN_WORKTREE) 
     stdin = b"".join(word + b"\0" for word in words)
     said = await git.run("add", "--all", *asked, stdin=stdin, seconds=ADD_SECONDS, index=index)
     if not said.ok and _SPARSE in said.error:
-        # Only what is there: what is not need not have been deleted.
+        # Only existing files: a missing one may never have been checked out.
         there = ("--ignore-removal", "--sparse", *asked)
         said = await git.run("add", *there, stdin=stdin, seconds=ADD_SECONDS, index=index)
     if not said.ok:
@@ -292,7 +275,7 @@ async def add_all(git: Git, folder: Path, index: str, where: str = IN_WORKTREE) 
 
 
 async def _on_branch(git: Git, worktree: Worktree, commit: str) -> list[str]:
-    """Let the branch point at the commit and the worktree at the branch; no commit of a branch is dropped."""
+    """Move the branch to the commit and the worktree to the branch; no commit of a branch is dropped."""
     ref = f"refs/heads/{worktree.branch}"
     notes: list[str] = []
     tip = await git.output_line("rev-parse", "--verify", "--quiet", f"{ref}^{{commit}}")
@@ -314,7 +297,7 @@ async def _moved(git: Git, ref: str, commit: str, before: str) -> None:
 
 
 def _reasons_to_keep(worktree: Worktree) -> Iterator[str]:
-    """Why a worktree whose files are as they were is kept: something in it or in its history is not."""
+    """Why a worktree with unchanged files is kept: something else in it or in its history was changed."""
     under_way = [name for name in _UNDER_WAY if (worktree.git_dir / name).exists()]
     if under_way:
         yield f"git was in the middle of something: {', '.join(under_way)}"
@@ -332,7 +315,7 @@ def _reasons_to_keep(worktree: Worktree) -> Iterator[str]:
 
 
 def is_redirected(worktree: Worktree) -> bool:
-    """Whether what lies in a worktree as its `.git` does not lead to what git knows of it."""
+    """Whether the `.git` of a worktree does not lead to git's own data about it."""
     try:
         pointer = (worktree.path / ".git").read_bytes()
     except OSError:
@@ -341,14 +324,14 @@ def is_redirected(worktree: Worktree) -> bool:
 
 
 def visited_commits(worktree: Worktree) -> set[str]:
-    """Every commit that a worktree has been at; OSError where that cannot be read."""
+    """Every commit that a worktree has been at; OSError if that cannot be read."""
     history = (worktree.git_dir / "logs" / "HEAD").read_bytes().splitlines()
     words = {word for line in history for word in line.split(b" ", 2)[:2]}
     return {word.decode() for word in words if _COMMIT.fullmatch(word) and word.strip(b"0")}
 
 
 async def ignored_files(git: Git, index: str, where: str = IN_WORKTREE) -> list[str]:
-    """Files that git ignores and no program makes anew are only in the worktree."""
+    """Files that git ignores and no program recreates: they are only in the worktree."""
     said = await git.run("ls-files", "--others", "--ignored", "--exclude-standard", "-z", index=index)
     if not said.ok and not said.cut:
         return [f"ignored by git, {where}, if there is anything: that could not be seen"]

@@ -1,4 +1,4 @@
-"""Compares commits: which files differ, the patch, and what a merge would give. No checkout is touched."""
+"""Compares commits: which files differ, the patch, and the result of a merge. No checkout is changed."""
 
 import os
 from collections.abc import Sequence
@@ -25,30 +25,30 @@ _BEGUN = {
     "CHERRY_PICK_HEAD": "a cherry-pick",
 }
 _REFUSED = ("MERGE_HEAD", "CHERRY_PICK_HEAD")
-"""With these git begins no merge, even where all conflicts are resolved."""
+"""While these files exist git begins no merge, even if all conflicts are resolved."""
 
 
 class MergePreview(Struct, frozen=True):
-    """What a merge would give: its tree, or the paths that both sides changed."""
+    """The result of a merge: its tree, or the paths that both sides changed."""
 
     state: Literal["clean", "conflicts", "unknown"]
     conflicts: tuple[bytes, ...] = ()
     tree: str = ""
     half: str = ""
-    """The tree that git would leave in the files where there are conflicts, if that is known."""
+    """The tree that git would leave in the files if there are conflicts, if that is known."""
 
 
 class UncommittedChanges(Struct, frozen=True):
-    """What is changed and not committed in a checkout: files, and folders that git does not know."""
+    """The uncommitted changes of a checkout: files, and folders unknown to git."""
 
     known: bool
     files: frozenset[bytes] = frozenset()
     folders: tuple[bytes, ...] = ()
     missing: frozenset[bytes] = frozenset()
-    """Those of the files that were deleted, and not staged so: git writes them anew without a word."""
+    """The files that were deleted without staging that: git writes them again without a warning."""
 
     def hinders(self, path: bytes, folder: Path) -> bool:
-        """Whether a file that a merge would write into a checkout is changed there, or there and unknown."""
+        """Whether a file that a merge would write is changed in the checkout, or there and unknown to git."""
         there = _below(folder, path)
         if path in self.missing:
             return not _can_be_made(there)
@@ -56,7 +56,7 @@ class UncommittedChanges(Struct, frozen=True):
 
 
 async def preview_merge(git: Git, ours: str, theirs: str) -> MergePreview:
-    """Merge two commits in git's store only."""
+    """Merge two commits in git's object store only."""
     said = await git.run("merge-tree", "--write-tree", "-z", "--name-only", "--no-messages", ours, theirs)
     if said.code not in {0, _CONFLICTS} or not said.out:
         return await preview_with_old_git(git, ours, theirs)
@@ -67,7 +67,7 @@ async def preview_merge(git: Git, ours: str, theirs: str) -> MergePreview:
 
 
 async def preview_with_old_git(git: Git, ours: str, theirs: str) -> MergePreview:
-    """The same for a git before 2.38: three trees in an index for the moment, contents merged one by one."""
+    """The same for a git before 2.38: three trees in a temporary index, contents merged one by one."""
     base = await git.output_line("merge-base", ours, theirs)
     if not base:
         return MergePreview("unknown")
@@ -94,8 +94,8 @@ async def overlapping_changes(
 ) -> list[bytes]:
     """The files that a merge would write and that are changed in the checkout, or there and unknown to git.
 
-    What a merge writes need not be what was changed: renamed files have two names, and the work of others may
-    come along.
+    A merge may write other files than were changed: renamed files have two names, and changes of others may
+    be merged along.
     """
     old, new = ours, found.tree or found.half
     if not new:
@@ -119,7 +119,7 @@ async def overlapping_changes(
 
 
 async def _unknown(main: Git, added: list[bytes]) -> set[bytes]:
-    """Those of some new files where something is already that git does not know: ignored files as well."""
+    """Those of some new files whose place has something unknown to git, including ignored files."""
     there = [path for path in added if _is_anything(_below(main.folder, path))]
     found: set[bytes] = set()
     for start in range(0, len(there), _AT_ONCE):
@@ -131,7 +131,7 @@ async def _unknown(main: Git, added: list[bytes]) -> set[bytes]:
 
 
 async def with_open_changes(git: Git, ours: str, paths: Sequence[bytes]) -> str:
-    """What a checkout's commit would become with its open changes of some files; "" where git refuses."""
+    """The commit of a checkout with its open changes of some files; "" if git refuses."""
     words = b"".join(b":(top,literal)" + path + b"\0" for path in paths)
     with TemporaryDirectory(prefix="gencode-") as folder:
         index = str(Path(folder, "index"))
@@ -152,7 +152,7 @@ async def with_open_changes(git: Git, ours: str, paths: Sequence[bytes]) -> str:
 
 
 async def uncommitted_changes(git: Git, index: str = "") -> UncommittedChanges:
-    """What is not committed in a checkout, by its index or another; its submodules are not looked into."""
+    """The uncommitted changes of a checkout, by its index or another; submodules are skipped."""
     said = await git.run(
         *(
             "status",
@@ -176,12 +176,12 @@ async def uncommitted_changes(git: Git, index: str = "") -> UncommittedChanges:
 
 
 async def staged_files(git: Git, ours: str) -> set[bytes]:
-    """What is in the index of a checkout and not in its commit; a merge of two sides begins with none."""
+    """The staged changes of a checkout; a merge of two sides does not begin with any."""
     return {*(await git.run("diff-index", "--cached", "--name-only", "-z", "--no-renames", ours)).names}
 
 
 async def operation_in_progress(git: Git, git_dir: Path) -> str:
-    """Why a checkout begins no merge at all, whatever is merged; mostly nothing."""
+    """Why no merge can begin in a checkout at all; usually empty."""
     unmerged = (await git.run("ls-files", "--unmerged", "-z")).names
     if not unmerged and not any(_is_there(git_dir / name) for name in _REFUSED):
         return ""
@@ -202,7 +202,7 @@ def _is_anything(path: bytes) -> bool:
 
 
 def _can_be_made(path: bytes) -> bool:
-    """Whether nothing is at a path, and the way to it is made of folders only."""
+    """Whether nothing is at a path, and all its parents are folders."""
     there = Path(os.fsdecode(path))
     try:
         there.lstat()
@@ -214,7 +214,7 @@ def _can_be_made(path: bytes) -> bool:
 
 
 async def is_merged(git: Git, ours: str, theirs: str) -> bool:
-    """Whether everything of a commit is in another: it is an ancestor, or merging it would change nothing."""
+    """Whether all of a commit is in another: it is an ancestor, or merging it would change nothing."""
     if (await git.run("merge-base", "--is-ancestor", theirs, ours)).ok:
         return True
     found = await preview_merge(git, ours, theirs)
@@ -228,7 +228,7 @@ async def _tree(git: Git, index: str) -> str:
 
 
 async def _merges(git: Git, stages: dict[bytes, bytes], folder: Path) -> bool:
-    """Whether the three contents of a file go together. Only plain files that all three have are tried."""
+    """Whether the three contents of a file merge cleanly. Only regular files on all sides are tried."""
     if stages.keys() != _STAGES or not all(each.startswith(b"100") for each in stages.values()):
         return False
     if len({each.partition(b" ")[0] for each in stages.values()}) > 1:
@@ -262,7 +262,7 @@ _STATUS: dict[bytes, FileStatus] = {b"A": "added", b"D": "deleted", b"R": "renam
 
 
 async def changed_files(git: Git, old: str, new: str) -> tuple[list[tuple[bytes, ChangedFile]], int]:
-    """The files that differ with their real names, and how many more there are than are told."""
+    """The files that differ with their real names, and how many more there are than are listed."""
     said = await git.run("diff-tree", "--raw", "--numstat", "-z", *_PLAINLY, old, new, most=_MOST_BYTES)
     if not said.ok:
         raise git_error(said, "The changed files cannot be listed")
@@ -285,7 +285,7 @@ async def changed_files(git: Git, old: str, new: str) -> tuple[list[tuple[bytes,
 
 
 async def diff_text(git: Git, old: str, new: str) -> str:
-    """The difference as a patch, cut at a line with a note where it is too long."""
+    """The difference as a patch, cut at a line with a note if it is too long."""
     prefixes = ("--src-prefix=a/", "--dst-prefix=b/")
     said = await git.run("diff-tree", "-p", "-U3", *prefixes, *_PLAINLY, old, new, most=MOST_DIFF)
     if not said.ok and not said.cut:

@@ -1,8 +1,7 @@
-"""Creates git worktrees. What cannot be made whole is taken back.
+"""Creates git worktrees. One that cannot be completed is removed again.
 
-It also removes what a git that was killed while adding a worktree has left, for git stumbles over it: it
-fetches nothing any more, and may add no other worktree. Only whoever holds the lock of a folder does so, for
-then nobody else is adding one there.
+It also removes what a killed git left while it added a worktree: git then cannot fetch, or add other
+worktrees. Only the holder of a folder's lock does so, since nobody else adds a worktree there then.
 """
 
 import asyncio
@@ -14,10 +13,10 @@ from contextlib import suppress
 from pathlib import Path
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from gencode.core.errors import UserMistake
 from gencode.core.spec import Workspace
+from gencode.core.structs import replace
 from gencode.workspaces.worktrees.git import Git, git_error, run_to_end, safe_git
 from gencode.workspaces.worktrees.worktree import (
     BRANCHES,
@@ -33,16 +32,16 @@ from gencode.workspaces.worktrees.worktree import (
 CHECKOUT_SECONDS = 300.0
 _SHOWN = 5
 GITLINK = b"160000 "
-"""How what git has of a submodule begins, in a list of all that it has."""
+"""The mode of a submodule in git's list of entries."""
 MOST_ENTRIES = 64 << 20
-"""The longest such list in bytes."""
+"""The largest such list in bytes."""
 _WHOSE = ("rev-parse", "--absolute-git-dir")
 
 
 class WorktreeSource(Struct, frozen=True):
     """The checkout that a worktree is made from, or the mirror of one that is `away`.
 
-    The branch begins at `start`, which is `base` where nothing is said. The rest is noted with the worktree.
+    The branch begins at `start`, by default `base`. The rest is recorded with the worktree.
     """
 
     git: Git
@@ -63,22 +62,22 @@ class WorktreeSource(Struct, frozen=True):
 
     @property
     def common_dir(self) -> Path:
-        """What all checkouts of the repository share."""
+        """Git's folder that all checkouts of the repository share."""
         linked = (self.main_dir / "commondir").is_file()
         return self.main_dir.parents[1] if linked else self.main_dir
 
 
 async def create_worktree(workspace: Workspace, home: Path, name: str) -> Worktree:
-    """A worktree of the repository around `workspace.cwd` as it is at HEAD, on a branch of its own.
+    """A worktree of the repository around `workspace.cwd` at HEAD, with its own branch.
 
-    UserMistake, and nothing left behind, where there is no repository or none can be made.
+    UserMistake, and nothing left behind, if there is no repository or no worktree can be made.
     """
     checked_name(name)
     return await create_from(await find_source(workspace.cwd), workspace, home, name)
 
 
 async def create_from(source: WorktreeSource, workspace: Workspace, home: Path, name: str) -> Worktree:
-    """The same for a source that is known."""
+    """The same for a known source."""
     folder = repository_folder(home, source.top)
     path = folder / checked_name(name)
     _must_be_text(path, source.top, workspace.root, workspace.cwd, workspace.home)
@@ -117,7 +116,7 @@ async def create_from(source: WorktreeSource, workspace: Workspace, home: Path, 
 
 
 async def find_source(cwd: Path) -> WorktreeSource:
-    """The checkout around a folder; UserMistake where there is none, or none with a commit."""
+    """The checkout around a folder; UserMistake without one, or without a commit."""
     cwd = _real(cwd)
     none = f"{cwd} is not in a git repository, so there is nothing to make a worktree of"
     git = await safe_git(cwd, _repository_around(cwd))
@@ -160,7 +159,7 @@ def _must_be_text(*paths: Path) -> None:
 
 
 async def _in_turn(source: WorktreeSource, path: Path, git_dirs: list[Path]) -> None:
-    """Add the worktree; git's folder of it is put where it is seen even if nobody waits any more."""
+    """Add the worktree; its git folder is reported even if the caller was cancelled."""
     async with folder_lock(path.parent) as held:
         await remove_half_made(source.git, source.common_dir, path.parent, held)
         note = mark_begun(path)
@@ -169,7 +168,7 @@ async def _in_turn(source: WorktreeSource, path: Path, git_dirs: list[Path]) -> 
 
 
 async def _added(source: WorktreeSource, path: Path, held: tuple[int, ...]) -> Path:
-    """The branch and an empty worktree on it; git's folder of the worktree."""
+    """Add the branch and an empty worktree on it; the worktree's git folder."""
     branch, what = BRANCHES + path.name, f"No worktree can be made of {source.top}"
     if _is_taken(path):
         raise UserMistake(f"There already is a worktree at {path}; take another name.")
@@ -201,7 +200,7 @@ async def _added(source: WorktreeSource, path: Path, held: tuple[int, ...]) -> P
 
 
 async def _filled(begun: Worktree, source: WorktreeSource, workspace: Workspace) -> Worktree:
-    """The files, the workspace in it, and what a person should know about it."""
+    """Add the files; the workspace in it, and notes for a person."""
     git = source.git.for_checkout(begun.git_dir, begun.path)
     said = await git.run("reset", "--hard", "--quiet", "--no-recurse-submodules", seconds=CHECKOUT_SECONDS)
     if not said.ok:
@@ -217,7 +216,7 @@ async def _filled(begun: Worktree, source: WorktreeSource, workspace: Workspace)
 
 
 def _same_place(workspace: Workspace, top: Path, path: Path) -> tuple[Workspace, list[str]]:
-    """The folders of a workspace as they are in the worktree. A folder that git does not have is made."""
+    """The folders of a workspace in the worktree. A folder that is not in git is created."""
     below = _real(workspace.cwd).relative_to(top)
     cwd, notes = path / below, list[str]()
     copied = replace(workspace.copied, top=str(path)) if workspace.copied else None
@@ -250,11 +249,14 @@ async def _left_out(source: WorktreeSource) -> list[str]:
         return [f"it holds the last commit of {source.top}; whether more was changed there could not be seen"]
     count = len(said.names)
     changes = "1 uncommitted change" if count == 1 else f"{count} uncommitted changes"
-    return [f"{changes} of {source.top} {'is' if count == 1 else 'are'} not in it"] if count else []
+    if not count:
+        return []
+    verb, names = "is" if count == 1 else "are", _some([entry[3:] for entry in said.names])
+    return [f"it holds the last commit; {changes} of {source.top} {verb} not in it: {names}"]
 
 
 async def _not_filled(git: Git) -> list[str]:
-    """What stands in the commit and is not in the worktree as its people are used to."""
+    """What is in the commit and not in the worktree as people expect it."""
     notes: list[str] = []
     entries = (await git.run("ls-files", "--stage", "-z", most=MOST_ENTRIES)).names
     names = [entry.partition(b"\t")[2] for entry in entries]
@@ -269,7 +271,7 @@ async def _not_filled(git: Git) -> list[str]:
 
 
 async def filtered_files(git: Git, names: list[bytes]) -> list[tuple[bytes, bytes]]:
-    """Those of some files that go through a filter, each with its name."""
+    """Those of some files that have a filter, each with its filter."""
     asked = b"".join(name + b"\0" for name in names)
     said = await git.run("check-attr", "-z", "--stdin", "filter", stdin=asked, most=MOST_ENTRIES)
     told = said.out.split(b"\0")
@@ -291,7 +293,7 @@ def printable(name: bytes) -> str:
 
 
 async def _undo(source: WorktreeSource, path: Path, folder: Path) -> None:
-    """Take back a worktree that nobody has worked in."""
+    """Remove a worktree that nobody has worked in."""
     async with folder_lock(folder):
         await _forget(source, path)
 
@@ -303,7 +305,7 @@ async def _forget(source: WorktreeSource, path: Path) -> None:
 
 
 _ADDING = b"initializing"
-"""Git's own word, in the file `locked`, until a worktree is whole."""
+"""Git's own word, in the file `locked`, until a worktree is complete."""
 _BEGUN = ".{}.begun"
 _SHARED = "../..\n"
 _MOST = 8 << 10
@@ -311,10 +313,10 @@ _PLAIN = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 async def remove_half_made(git: Git, common: Path, folder: Path, held: tuple[int, ...]) -> None:
-    """Remove what is left half made of worktrees in a folder of ours; work of an agent is in none of them.
+    """Remove incomplete worktrees in a folder of ours; none has changes of an agent.
 
-    Their branches go where another one leads to the same. Without a lock that is `held` nothing is touched:
-    somebody may be at it.
+    Their branches are removed if another one leads to the same commit. Nothing is touched without the lock in
+    `held`: somebody may be making one.
     """
     begun = _begun(folder) if held else []
     swept: list[str] = []
@@ -323,7 +325,7 @@ async def remove_half_made(git: Git, common: Path, folder: Path, held: tuple[int
             if _text(entry / "locked") == _ADDING and _is_unused(path, entry):
                 _remove_entry(entry, path)
                 swept.append(BRANCHES + path.name)
-            elif _text(entry / "commondir") == b"":  # the machine went down before it was on the disk
+            elif _text(entry / "commondir") == b"":  # the machine crashed before it was written
                 (entry / "commondir").write_text(_SHARED)
     swept += [BRANCHES + name for name in begun if not _is_there(folder / name)]
     for branch in dict.fromkeys(swept):
@@ -333,14 +335,14 @@ async def remove_half_made(git: Git, common: Path, folder: Path, held: tuple[int
 
 
 def mark_begun(path: Path) -> Path:
-    """Note that a worktree is about to be made on this machine; the note goes when it is whole, or swept."""
+    """Record that a worktree is being made on this machine, until it is complete or removed."""
     note = path.parent / _BEGUN.format(path.name)
     note.touch()
     return note
 
 
 def _begun(folder: Path) -> list[str]:
-    """The names of the worktrees that were begun here and did not become whole."""
+    """The names of the worktrees that were begun here and not completed."""
     before, after = _BEGUN.split("{}")
     found = folder.glob(_BEGUN.format("*"))
     return [each.name.removeprefix(before).removesuffix(after) for each in found]
@@ -351,7 +353,7 @@ def _is_there(path: Path) -> bool:
 
 
 def _entries_in(entries: Path, folder: Path) -> Iterator[tuple[Path, Path]]:
-    """What git knows about each worktree in a folder. Where it is not said whose it is, git heeds it not."""
+    """Git's data about each worktree in a folder. Git ignores data that names no worktree."""
     real = Path(os.path.realpath(folder))
     with suppress(OSError):
         if not stat.S_ISDIR(entries.lstat().st_mode):
@@ -365,10 +367,9 @@ def _entries_in(entries: Path, folder: Path) -> Iterator[tuple[Path, Path]]:
 
 
 def _is_unused(path: Path, entry: Path) -> bool:
-    """Whether a folder holds nothing but a file that names what git knows about it.
+    """Whether a folder has only the file that names git's data about it.
 
-    One that is not there may be on another machine with the same repository, where it is just being made,
-    unless it was begun here.
+    A missing folder may be on another machine with the same repository, unless it was begun here.
     """
     try:
         found = list(path.iterdir()) if stat.S_ISDIR(path.lstat().st_mode) else [path]
@@ -383,9 +384,9 @@ def _is_unused(path: Path, entry: Path) -> bool:
 
 
 def _remove_entry(entry: Path, path: Path) -> None:
-    """In an order in which it may be killed at any moment: what is left is swept later, or does no harm.
+    """Remove git's data in an order that is safe to interrupt: the rest is removed later, or harmless.
 
-    Git heeds nothing of which it is not said whose it is.
+    Git ignores data that names no worktree.
     """
     (path / ".git").unlink(missing_ok=True)
     (entry / "gitdir").unlink()
@@ -395,7 +396,7 @@ def _remove_entry(entry: Path, path: Path) -> None:
 
 
 async def _delete_contained_branch(git: Git, branch: str) -> None:
-    """Delete a branch if another one has all that is on it; git refuses where somebody has it checked out."""
+    """Delete a branch if another one has all its commits; git refuses if it is checked out."""
     wanted = ("--count=2", "--format=%(refname)", f"--contains=refs/heads/{branch}")
     said = await git.run("for-each-ref", *wanted)
     if said.ok and len(said.out.splitlines()) > 1:
@@ -407,7 +408,7 @@ def _resolved(start: Path, said: bytes) -> Path:
 
 
 def _text(path: Path) -> bytes | None:
-    """What a plain file says, without the end of its line; None where there is none."""
+    """The text of a regular file without its last line end; None without one."""
     try:
         with os.fdopen(os.open(path, _PLAIN), "rb") as file:
             plain = stat.S_ISREG(os.fstat(file.fileno()).st_mode)

@@ -1,7 +1,7 @@
-"""Runs GenCode's own git commands so that nothing of a repository runs: no hook, filter, driver.
+"""Runs GenCode's own git commands so that nothing of a repository runs: no hook, filter or driver.
 
-The settings of a call win over every file's. Those that name a program are found by asking git for the names
-of all settings, which starts nothing, and are taken away one by one.
+Settings on the command line win over every file's. Settings that name a program are found by asking git for
+the names of all settings, which starts nothing, and are overridden one by one.
 """
 
 import asyncio
@@ -17,9 +17,9 @@ from random import uniform
 from typing import Any, TypeVar
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from gencode.core.errors import UserMistake
+from gencode.core.structs import replace
 from gencode.sandbox.processes.environment import EnvironmentFilter
 
 T = TypeVar("T")
@@ -31,7 +31,7 @@ _CHUNK = 64 * 1024
 _TRIES = 12
 _CUT = -1
 _MISUSED = 129
-"""Git does not know an option."""
+"""Git's exit code for an unknown option."""
 _GRACE = 2.0
 _LITTLE_ROOM = 4 << 20
 
@@ -46,7 +46,7 @@ _DRIVER = re.compile(r"merge\..*\.driver", re.IGNORECASE | re.DOTALL)
 _HOOK = re.compile(r"(?P<hook>hook\..*)\.[^.]+", re.IGNORECASE | re.DOTALL)
 _HALF = re.compile(r"(?:failed to read .*|bad object )(?P<half>worktrees/[^/\n]+)/")
 _BUSY = re.compile(rf"\.lock'|could not lock|{_HALF.pattern}")
-"""Somebody else has a lock, or a worktree half made."""
+"""Another process has a lock, or is making a worktree."""
 _FULL = ("No space left on device", "Disk quota exceeded")
 
 _SETTINGS = {
@@ -75,7 +75,7 @@ _VARIABLES = {
 
 
 class GitResult(Struct, frozen=True):
-    """What came of a call. `cut`: it said more than was wanted and was ended."""
+    """The result of a call. `cut`: there was more output than wanted and git was ended."""
 
     code: int
     out: bytes
@@ -88,24 +88,24 @@ class GitResult(Struct, frozen=True):
 
     @property
     def line(self) -> str:
-        """A single name or number that was said."""
+        """A single name or number from the output."""
         return os.fsdecode(self.out.removesuffix(b"\n"))
 
     @property
     def names(self) -> list[bytes]:
-        """What was said with a NUL after each."""
+        """The names in the output that end with NUL."""
         return [each for each in self.out.split(b"\0") if each]
 
 
 class Git(Struct, frozen=True):
-    """A git program and all it is told on every call. `where` names the repository, if not by the folder."""
+    """A git program and its options for every call. `where` names the repository, if the folder does not."""
 
     program: str
     environ: dict[str, str]
     folder: Path
     where: tuple[str, ...] = ()
     held: tuple[int, ...] = ()
-    """Locks that are held until git has ended, even if whoever started it is killed before."""
+    """Locks that are held until git has ended, even if the process that started it is killed before."""
 
     async def run(
         self,
@@ -115,7 +115,7 @@ class Git(Struct, frozen=True):
         most: int = MOST_BYTES,
         index: str = "",
     ) -> GitResult:
-        """Run git to its end, which comes after `seconds` or after `most` bytes at the latest."""
+        """Run git to its end, after at most `seconds` or `most` bytes."""
         environ = {**self.environ, "GIT_INDEX_FILE": index} if index else self.environ
         try:
             process = await asyncio.create_subprocess_exec(
@@ -136,11 +136,11 @@ class Git(Struct, frozen=True):
         return await _listen(process, stdin, seconds, most)
 
     async def run_uninterrupted(self, *words: str) -> GitResult:
-        """Run a short call that writes, to its end, and again where another git is in its way."""
+        """Run a short writing call to its end, and retry while another git holds a lock."""
         return await run_to_end(self.run_with_retries(*words))
 
     async def run_with_retries(self, *words: str, seconds: float = SECONDS) -> GitResult:
-        """Run git, and again for some seconds where another git is in its way."""
+        """Run git, and retry for some seconds while another git holds a lock."""
         said = await self.run(*words, seconds=seconds)
         for number in range(_TRIES):
             if said.ok or not _BUSY.search(said.error):
@@ -150,17 +150,17 @@ class Git(Struct, frozen=True):
         return said
 
     async def output_line(self, *words: str) -> str:
-        """The one line git says, or nothing where it refuses."""
+        """The one line of output, or nothing if git refuses."""
         said = await self.run(*words)
         return said.line if said.ok else ""
 
     def for_checkout(self, git_dir: Path, work_tree: Path) -> "Git":
-        """The same for a checkout that is named and not looked for: what lies in it points nowhere else."""
+        """The same for a named checkout, without a search: a file in it cannot redirect git."""
         return replace(self, folder=work_tree, where=(f"--git-dir={git_dir}", f"--work-tree={work_tree}"))
 
 
 async def run_to_end(work: Coroutine[Any, Any, T]) -> T:
-    """Do something to its end even when cancelled meanwhile: a git that is killed leaves locks behind."""
+    """Run something to its end even if it is cancelled: a git that is killed leaves locks behind."""
     doing = asyncio.ensure_future(work)
     try:
         return await asyncio.shield(doing)
@@ -170,7 +170,7 @@ async def run_to_end(work: Coroutine[Any, Any, T]) -> T:
 
 
 async def safe_git(folder: Path, outside: Path, git_dir: Path | None = None) -> Git:
-    """Git for a repository around a folder. A program that lies below `outside` is not taken for git."""
+    """Git for a repository around a folder. A program below `outside` is not used as git."""
     program = _find(os.environ, outside)
     if program is None:
         raise UserMistake("git is not installed; a worktree needs it. Install git, or run without isolation.")
@@ -191,13 +191,13 @@ async def safe_git(folder: Path, outside: Path, git_dir: Path | None = None) -> 
 
 
 def is_disk_full(said: GitResult, place: Path | None = None) -> bool:
-    """Whether git did not do it because the disk is full; `place` is where it wrote."""
+    """Whether git failed because the disk is full; `place` is where it wrote."""
     full = any(word in said.error for word in _FULL)
     return full or ("unable to write" in said.error and _has_no_room(place))
 
 
 def git_error(said: GitResult, what: str, place: Path | None = None) -> UserMistake:
-    """Why git did not do it, as a sentence; `place` is where it wrote."""
+    """Why git failed, as a sentence; `place` is where it wrote."""
     if is_disk_full(said, place):
         return UserMistake(f"{what}: the disk is full. Free some space and try again.")
     if "dubious ownership" in said.error:
@@ -217,7 +217,7 @@ def git_error(said: GitResult, what: str, place: Path | None = None) -> UserMist
 
 
 def _has_no_room(place: Path | None) -> bool:
-    """Git does not always say that the disk is full."""
+    """Whether a disk is full: git does not always say so."""
     try:
         return place is not None and shutil.disk_usage(place).free < _LITTLE_ROOM
     except OSError:
@@ -225,7 +225,7 @@ def _has_no_room(place: Path | None) -> bool:
 
 
 def _find(environ: Mapping[str, str], outside: Path) -> str | None:
-    """Where git is. Entries of PATH that are relative or lie in the repository could be anybody's program."""
+    """The path of git. Entries of PATH that are relative or in the repository could be anybody's program."""
     entries = environ.get("PATH", os.defpath).split(os.pathsep)
     safe = [
         each for each in entries if each.startswith("/") and not Path(each).resolve().is_relative_to(outside)
@@ -234,7 +234,7 @@ def _find(environ: Mapping[str, str], outside: Path) -> str | None:
 
 
 def _environment(more: Mapping[str, str]) -> dict[str, str]:
-    """Ours, without keys and without what changes git; hooks are looked for where no file can be."""
+    """Our environment, without keys and without what changes git; the hooks folder cannot exist."""
     return {
         **EnvironmentFilter().read_only(os.environ, Path(os.devnull), {**_SETTINGS, **more}),
         **_VARIABLES,
@@ -242,7 +242,7 @@ def _environment(more: Mapping[str, str]) -> dict[str, str]:
 
 
 def _without_programs(names: set[str]) -> dict[str, str]:
-    """For each setting that names a program: what takes it away. Some merges then need a person."""
+    """For each setting that names a program: the option that overrides it. Some merges then need a person."""
     found: dict[str, str] = {}
     for name in names:
         if _EMPTIED.fullmatch(name):
@@ -250,7 +250,7 @@ def _without_programs(names: set[str]) -> dict[str, str]:
         elif _REFUSED.fullmatch(name):
             found[name] = "false"
         elif _DRIVER.fullmatch(name):
-            found[name] = "false"  # the program that always fails: both sides changed is a conflict
+            found[name] = "false"  # the program that always fails: changes on both sides are a conflict
         elif hook := _HOOK.fullmatch(name):
             found[f"{hook['hook']}.enabled"] = "false"
     return found
@@ -274,7 +274,7 @@ async def _listen(process: Process, stdin: bytes, seconds: float, most: int) -> 
         if not done:
             await _end(process)
     cut = len(out) > most
-    complaint = error.decode(errors="replace") or ("it said too much" if cut else "")
+    complaint = error.decode(errors="replace") or ("its output is too long" if cut else "")
     return GitResult(_CUT if cut else process.returncode or 0, bytes(out[:most]), complaint, cut)
 
 
@@ -289,7 +289,7 @@ async def _feed(process: Process, stdin: bytes) -> None:
 async def _take(
     process: Process, stream: asyncio.StreamReader | None, kept: bytearray, most: int, *, ends: bool = True
 ) -> None:
-    """Keep one byte more than is wanted, so that it is known that there was more."""
+    """Read one byte more than is wanted, to know whether there was more."""
     while stream and (chunk := await stream.read(_CHUNK)):
         kept += chunk[: most + 1 - len(kept)]
         if ends and len(kept) > most:
@@ -297,7 +297,7 @@ async def _take(
 
 
 async def _end(process: Process) -> None:
-    """Ask git to end, which then removes its locks; where it does not, end it."""
+    """Terminate git, which then removes its locks; kill it if it does not end."""
     _signal(process, signal.SIGTERM)
     try:
         async with asyncio.timeout(_GRACE):

@@ -1,4 +1,4 @@
-"""Worktrees that are still there, and the commands that merge, save or remove them. It changes nothing."""
+"""Lists worktrees that were not removed, with commands to merge, save or remove them. Changes nothing."""
 
 import asyncio
 import re
@@ -7,9 +7,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from gencode.core.errors import UserMistake
+from gencode.core.structs import replace
 from gencode.workspaces.worktrees.agent_work import (
     begin_index,
     ignored_files,
@@ -32,8 +32,8 @@ from gencode.workspaces.worktrees.worktree import (
 
 
 class LeftoverWorktree(Struct, frozen=True, rename="camel"):
-    """A worktree that was not removed. `changed` are the files that differ from where it began, None where
-    that could not be seen. `merged`: all of it is in the checkout it came from. `gone`: its repository is.
+    """A worktree that was not removed. `changed` are the files that differ from its base, None if they could
+    not be read. `merged`: all of it is in the checkout it came from. `gone`: its repository is deleted.
     """
 
     path: str
@@ -43,53 +43,53 @@ class LeftoverWorktree(Struct, frozen=True, rename="camel"):
     merged: bool
     gone: bool
     missing: bool = False
-    """The folder itself was deleted by somebody; what was committed is still on the branch."""
+    """The folder was deleted; the commits are still on the branch."""
     away: bool = False
-    """It was made for a task from elsewhere, and not all of it could be handed in."""
+    """It was made for a task of another machine, and not all of it could be sent back."""
     dirty: bool = False
-    """Something in it is not committed."""
+    """It has uncommitted changes."""
     tip: str = ""
-    """Its last commit, where the checkout has all that is in it and not the commit itself."""
+    """Its last commit, if the checkout has all its changes without that commit."""
     listed: bool = True
-    """Git still knows of it as a worktree."""
+    """Git still lists it as a worktree."""
     mixed_since: str = ""
-    """The commit after which the work is its own, where what is before has open changes of a person in it."""
+    """The last commit that has uncommitted changes of a person; later ones are its own."""
     ignored: str = ""
-    """Files that git ignores, where all else is merged: they would go with it."""
+    """Ignored files, if all else is merged: they would be deleted with it."""
     strays: bool = False
-    """Commits were made in it that are on no branch and not merged, where all else is."""
+    """Commits were made in it that are on no branch and not merged; all else is merged."""
     aside: str = ""
-    """The commit it is at, where it is not at its branch and more is in it, or may be, than there."""
+    """The commit it is at, if it is not at its branch and may have more than that."""
     besides: bool = False
-    """Something is on the branch that is not in that commit."""
+    """The branch has changes that are not in that commit."""
     branched: bool = True
-    """Its branch is there."""
+    """Its branch exists."""
     at_work: tuple[str, ...] | None = None
-    """The tasks that are at work in it; None where nobody looked."""
+    """The running tasks that use it; None if that was not checked."""
     hidden: bool = False
-    """What is not committed is not seen by git there: its index was told not to look."""
+    """Git does not see its uncommitted changes: its index was told not to look."""
     inside: tuple[str, ...] = ()
-    """Repositories that were made in it. Git would merge only that they are there."""
+    """Repositories that were made in it. Git would merge only that they exist."""
     submodules: tuple[str, ...] = ()
-    """Submodules with something in them. Git would merge only at which commit they are."""
+    """Submodules with changes. Git would merge only their commits' names."""
     modules: str = ""
     """Where git keeps the commits of those, for this worktree only."""
     filters: tuple[str, ...] = ()
-    """Filters that files of it have, where it is merged: they were not run in it, and would change them."""
+    """Filters of its files, if it is merged: they did not run in it, and would change the files."""
     settled: bool = False
-    """All is merged but what is only in it, and cannot be."""
+    """All is merged except what is only in it and cannot be merged."""
     others: tuple[str, ...] = ()
-    """Worktrees that were made from it: theirs is merged into it, so it is to stay for as long."""
+    """Worktrees that were made from it: they are merged into it, so it has to stay as long as they do."""
     astray: bool = False
-    """What lies in it as its `.git` does not lead to its repository any more."""
+    """Its `.git` does not lead to its repository any more."""
     own_branch: str = ""
-    """Where nothing is known about it: the branch that was made with it."""
+    """Without a record: the branch that was made with it."""
     half: bool = False
-    """Where nothing is known about it: its making was cut, and nothing is in it but what is in its commit."""
+    """Without a record: it was not completed, and has nothing that is not in its commit."""
 
     @property
     def unmergeable(self) -> str:
-        """What is in it and nowhere else, even when all that can be merged is; mostly nothing."""
+        """What is only in it, even when everything else is merged; usually nothing."""
         modules = ", ".join(self.submodules) or self.modules
         found = [f"repositories that were made in it: {', '.join(self.inside)}"] * bool(self.inside)
         found += [f"what is in submodules: {modules}"] * bool(modules)
@@ -98,19 +98,19 @@ class LeftoverWorktree(Struct, frozen=True, rename="camel"):
 
     @property
     def merge_command(self) -> str:
-        """The command that merges it, with what is not committed; never what a person has not committed."""
+        """The command that merges it with its uncommitted changes, without a person's."""
         command, in_worktree = self._taking
         return f"{self._mending}{command}" if in_worktree else command
 
     @property
     def _mending(self) -> str:
-        """What lets git work in it again, where it does not."""
+        """The command that makes git work in it again, if it does not."""
         there = f"git -C {shlex.quote(self.repository)}"
-        return f"{there} worktree repair && " if self.astray else ""  # with a path it says that it failed
+        return f"{there} worktree repair && " if self.astray else ""  # with a path it reports failures
 
     @property
     def _taking(self) -> tuple[str, bool]:
-        """How to take over what is in it, and whether git has to work in it for that."""
+        """How to merge it, and whether git has to work in it for that."""
         path, there = shlex.quote(self.path), f"git -C {shlex.quote(self.repository)}"
         if self.strays:
             return f"git -C {path} reflog (shows them; git -C {path} branch NAME COMMIT keeps one)", True
@@ -131,7 +131,7 @@ class LeftoverWorktree(Struct, frozen=True, rename="camel"):
 
     @property
     def _saving(self) -> str:
-        """How to see what is only there, and what to do when that is not needed, or no more."""
+        """How to see what is only in it, and what to do if that is not needed."""
         path, needed = shlex.quote(self.path), "when you have what you need"
         if self.inside:
             inner = shlex.quote(f"{self.path}/{self.inside[0]}")
@@ -148,9 +148,9 @@ class LeftoverWorktree(Struct, frozen=True, rename="camel"):
 
     @property
     def remove_command(self) -> str:
-        """The command that removes what is merged; it refuses where something was done since.
+        """The command that removes a merged worktree; it refuses if something was changed since.
 
-        None where it has to stay.
+        None if it has to stay.
         """
         if self.others:
             return ""
@@ -159,13 +159,13 @@ class LeftoverWorktree(Struct, frozen=True, rename="camel"):
         folder = f"{self._mending}{there} {_without(self.filters)}worktree remove {path}"
         folder = f"{self._mending}git -C {path} read-tree HEAD && {folder}" if self.hidden else folder
         branch = f"{there} branch -d {self.branch}"
-        if self.tip:  # git takes only commits that it has for merged
+        if self.tip:  # git only treats its own commits as merged
             branch = f"{there} update-ref -d refs/heads/{self.branch} {self.tip}"
         return " && ".join([folder] * self.listed + [branch] * self.branched)
 
     @property
     def cleanup_advice(self) -> str:
-        """What to do with one of which nothing is known, or whose repository is gone; it refuses, too."""
+        """How to remove a worktree without a record or a repository; changed ones are refused, too."""
         path = shlex.quote(self.path)
         if not self.repository or self.gone:
             return f"look into it, then rm -r {path}"
@@ -180,7 +180,7 @@ class LeftoverWorktree(Struct, frozen=True, rename="camel"):
 
 
 def _without(filters: tuple[str, ...]) -> str:
-    """Settings for a git that is to see files as it keeps them, as the agent did."""
+    """Git options that show files as git stores them, as the agent saw them."""
     off = ("clean=", "process=", "required=false")
     return "".join(f"-c {shlex.quote(f'filter.{name}.{each}')} " for name in filters for each in off)
 
@@ -190,7 +190,7 @@ _MODULES = "modules"
 
 
 class UnmergeableContents(Struct, frozen=True):
-    """As in a leftover: submodules and where git keeps them, and what git ignores."""
+    """Submodules, where git keeps them, and ignored files, as in LeftoverWorktree."""
 
     submodules: tuple[str, ...] = ()
     modules: str = ""
@@ -202,7 +202,7 @@ class UnmergeableContents(Struct, frozen=True):
 
 
 async def unmergeable_contents(git: Git, worktree: Worktree, *, ignored: bool) -> UnmergeableContents:
-    """What a worktree has in submodules and, if that is asked, among the files that git ignores."""
+    """The submodules of a worktree and, if requested, its ignored files."""
     filled = [name for name in await submodules_of(git) if is_filled(worktree.path, name)]
     return UnmergeableContents(
         submodules=tuple(map(printable, filled)),
@@ -212,12 +212,12 @@ async def unmergeable_contents(git: Git, worktree: Worktree, *, ignored: bool) -
 
 
 def _kept(git_dir: Path) -> str:
-    """Git keeps the submodules of a worktree apart from those of every other."""
+    """Git's folder for the submodules of a worktree."""
     return str(git_dir / _MODULES) if (git_dir / _MODULES).is_dir() else ""
 
 
 async def used_filters(git: Git) -> tuple[str, ...]:
-    """The filters that files in a worktree have, of those that are set up."""
+    """The configured filters that files in a worktree have."""
     listing = await git.run("config", "--null", "--name-only", "--list", "--includes")
     found = [_FILTER.fullmatch(name.decode(errors="replace")) for name in listing.names]
     known = {each["name"] for each in found if each}
@@ -235,7 +235,7 @@ _MOST_STRAYS = 20
 
 
 async def find_leftovers(home: Path) -> list[LeftoverWorktree]:
-    """Every worktree below a home, in order; at most so many as a person would read."""
+    """The worktrees below a home, in order, as many as a person would read."""
     few = asyncio.Semaphore(_AT_ONCE)
 
     async def look(path: Path) -> LeftoverWorktree | None:
@@ -247,7 +247,7 @@ async def find_leftovers(home: Path) -> list[LeftoverWorktree]:
 
 
 async def inspect_worktree(path: Path) -> LeftoverWorktree | None:
-    """What is left at a path; None when that is neither a folder nor a branch."""
+    """The worktree at a path; None if there is neither a folder nor a branch."""
     noted, there = read_record(path), _is_folder(path)
     if noted is None:
         return await _unknown(path) if there else None
@@ -265,7 +265,7 @@ async def inspect_worktree(path: Path) -> LeftoverWorktree | None:
 
 
 async def _unknown(path: Path) -> LeftoverWorktree:
-    """One that is not noted: an agent made it itself, or ours was cut off before it was."""
+    """A worktree without a record: made by an agent, or interrupted before it was recorded."""
     git_dir = _pointed_at(path)
     repository = str(git_dir.parents[2]) if git_dir else ""
     found = LeftoverWorktree(str(path), repository, "", None, merged=False, gone=False)
@@ -285,7 +285,7 @@ async def _unknown(path: Path) -> LeftoverWorktree:
 
 
 async def _is_half(git: Git) -> bool:
-    """Whether git takes files for changed that were only not written yet, and there is nothing else."""
+    """Whether its only changes are files that were not checked out yet."""
     own = await uncommitted_changes(git)
     with TemporaryDirectory(prefix="gencode-") as folder:
         index = str(Path(folder, "index"))
@@ -297,7 +297,7 @@ async def _is_half(git: Git) -> bool:
 
 
 def _pointed_at(path: Path) -> Path | None:
-    """Git's folder of a worktree, by what git put into it; None where that is not known."""
+    """Git's folder of a worktree, as git recorded it; None if that is not known."""
     try:
         known = Path((path / REPOSITORY).read_text().removeprefix("gitdir: ").rstrip("\n"))
     except (OSError, UnicodeDecodeError):
@@ -307,7 +307,7 @@ def _pointed_at(path: Path) -> Path | None:
 
 
 def _in_what_is_left(worktree: Worktree) -> Worktree:
-    """The same, compared with the repository itself where the checkout that it was made from is gone."""
+    """The same worktree, compared with the repository if the checkout it was made from is gone."""
     common = worktree.common_dir
     there = worktree.main_dir.is_dir() and worktree.repository.is_dir()
     if there or worktree.away or common.name != REPOSITORY or not common.is_dir():
@@ -368,7 +368,7 @@ async def _compared(worktree: Worktree) -> LeftoverWorktree | None:
 
 
 class _Open(Struct, frozen=True):
-    """What is not committed in a worktree, as its agent's index sees it or as ours does."""
+    """The uncommitted changes of a worktree, by the agent's index or by ours."""
 
     dirty: UncommittedChanges
     hidden: bool = False
@@ -376,7 +376,7 @@ class _Open(Struct, frozen=True):
 
 
 async def _open_files(git: Git, worktree: Worktree, head: str) -> _Open:
-    """By our index, since an agent's may hide things, or be from before a commit that was cut off."""
+    """The uncommitted changes by our index: the agent's may hide some, or be outdated."""
     own = await uncommitted_changes(git)
     with TemporaryDirectory(prefix="gencode-") as folder:
         index = Path(folder, "index")
@@ -400,7 +400,7 @@ def _under(folders: tuple[bytes, ...], files: frozenset[bytes]) -> frozenset[byt
 
 
 async def _newest(git: Git, commits: list[str]) -> list[str]:
-    """Those of two commits that are not in the other one."""
+    """Those of two commits that are not ancestors of the other one."""
     if len({*commits}) < 2:
         return commits[:1]
     one, other = commits
@@ -414,13 +414,13 @@ async def _is_in(git: Git, commit: str, other: str) -> bool:
 
 
 async def _changed(git: Git, base: str, tip: str) -> list[bytes] | None:
-    """The files in which two commits differ; None where that cannot be seen."""
+    """The files that differ between two commits; None if they cannot be read."""
     said = await git.run("diff-tree", "-r", "--name-only", "-z", "--no-renames", base, tip)
     return said.names if said.ok else None
 
 
 async def _has_strays(git: Git, worktree: Worktree, ours: str, tips: list[str]) -> bool:
-    """Whether a worktree was at commits that are neither on its branch nor merged, as far as can be seen."""
+    """Whether a worktree was at commits that are neither on its branch nor merged, as far as known."""
     try:
         commits = await asyncio.to_thread(visited_commits, worktree)
     except OSError:

@@ -1,7 +1,7 @@
-"""Records of worktrees on disk: where they are, what is noted about each, and their locks.
+"""Records of worktrees on disk: their paths, the recorded facts about each, and their locks.
 
-Whoever begins or ends in a worktree does so alone, also between processes: nobody removes one that another is
-about to work in, and of two that end at once one is the last.
+A task begins or ends in a worktree only with its lock, also between processes: nobody removes one that
+another task is about to use, and of two that end at once one is the last.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ from gencode.core.spec import Workspace
 from gencode.permissions.agent_folders import WORKTREES, worktrees_folder
 
 MIRRORS = ".mirrors"
-"""The folder, beside those of the worktrees, of repositories that were sent here."""
+"""The folder, beside those of the worktrees, for repositories that were sent here."""
 _RECORDS = ".records"
 _LONGEST_RECORD = 256 * 1024
 _NAME = re.compile(r"(?!.*\.\.)(?!.*\.lock$)[A-Za-z0-9][A-Za-z0-9._-]{0,62}[A-Za-z0-9]|[A-Za-z0-9]")
@@ -33,10 +33,10 @@ _ODD = re.compile(r"[^A-Za-z0-9._-]+")
 
 
 class Worktree(Struct, frozen=True):
-    """A checkout of its own. `repository` is the checkout it was made from, `base` the commit it began at,
-    `workspace` the same place in it as the one it was asked from.
+    """A separate checkout. `repository` is the checkout it was made from, `base` the commit it began at,
+    `workspace` the folders in it that match those it was requested from.
 
-    `git_dir` and `main_dir` are git's folders of the two: what lies in a checkout could point elsewhere.
+    `git_dir` and `main_dir` are git's folders of the two: files in a checkout could point elsewhere.
     """
 
     path: Path
@@ -48,21 +48,21 @@ class Worktree(Struct, frozen=True):
     git_dir: Path
     main_dir: Path
     away: bool = False
-    """Whether it was made for a task from elsewhere, whose checkout is not on this machine."""
+    """Whether it was made for a task from another machine, which has the checkout."""
     begun: str = ""
-    """What it was made from, in words, where that is not just the last commit."""
+    """What it was made from, as text, if that is not just the last commit."""
     after: str = ""
-    """The task whose work it began with; a merge takes that over as well."""
+    """The task whose changes it began with; a merge includes them."""
     origin: str = ""
-    """The commit that all of it began at, where agents here have made commits between that and `base`."""
+    """The commit where all agents' changes begin, if some were made between that and `base`."""
     mixed: bool = False
-    """Whether it began with what a person had not committed, so that only a patch can be taken over."""
+    """Whether it began with a person's uncommitted changes, so that only a patch can be merged."""
     holds: str = ""
-    """Of a task from elsewhere, the commit that it last handed in, here or before it came here."""
+    """For a task from another machine, the last commit it sent, here or before."""
 
     @property
     def first(self) -> str:
-        """The last commit that is not the work of an agent here."""
+        """The last commit that is not an agent's change here."""
         return self.origin or self.base
 
     @property
@@ -71,12 +71,12 @@ class Worktree(Struct, frozen=True):
 
     @property
     def common_dir(self) -> Path:
-        """What all checkouts of the repository share."""
+        """Git's folder that all checkouts of the repository share."""
         return self.git_dir.parents[1]
 
     @property
     def snapshot(self) -> Path:
-        """The index as it was when the agent began; what it did to its own counts for nothing."""
+        """The index as it was when the agent began; changes to the agent's own index have no effect."""
         return self.git_dir / "gencode-index"
 
 
@@ -86,7 +86,7 @@ def repository_folder(home: Path, repository: Path) -> Path:
 
 
 def derived_worktrees(path: Path) -> list[Path]:
-    """The worktrees that were made from the one at a path and are still there."""
+    """The worktrees that were made from the one at a path and still exist."""
     folder = _folder_of(path.parent.parent, path)
     found = [read_record(each) for each in _folders(folder) if not each.name.startswith(".")]
     return sorted(each.path for each in found if each is not None and each.repository == path)
@@ -100,12 +100,12 @@ def _folder_of(worktrees: Path, repository: Path) -> Path:
 
 
 def worktree_name(task: str, worktree: str) -> str:
-    """What the worktree of a task is called; one that had copies on workers has another one at home."""
+    """The name of a task's worktree; one that had copies on workers has another one at home."""
     return Path(worktree).name if worktree else f"{task}-home"
 
 
 def local_name(name: str, home: Path) -> str:
-    """What a worktree is called that takes the place of one on another machine, with the same repository."""
+    """The name of a worktree that replaces one on another machine, with the same repository."""
     here = f"{socket.gethostname()}:{worktrees_folder(home)}".encode(errors="surrogateescape")
     return f"{name}-at-{hashlib.sha256(here).hexdigest()[:6]}"
 
@@ -113,9 +113,9 @@ def local_name(name: str, home: Path) -> str:
 def local_worktree(
     home: Path, repository: Path | None, name: str, worktree: str, branch: str
 ) -> Worktree | None:
-    """The worktree of a task on this machine; the one on a `branch`, where there are two.
+    """The worktree of a task on this machine; the one on a `branch`, if there are two.
 
-    One is found by its branch also if this machine was called otherwise when it was made.
+    One is also found by its branch if this machine had another name when it was made.
     """
     paths = [Path(worktree)] if worktree else []
     if repository is not None:
@@ -128,14 +128,14 @@ def local_worktree(
 
 
 def existing_worktree(path: Path) -> Worktree | None:
-    """The worktree at a path, if it is there."""
+    """The worktree at a path, if it exists."""
     tree = read_record(path)
     return tree if tree is not None and tree.path.is_dir() else None
 
 
 def enclosing_worktree(folder: Path) -> Path | None:
-    """The worktree that a folder lies in, by what was noted; mostly there is none."""
-    if WORKTREES not in str(folder):  # every task asks that when it ends
+    """The worktree that contains a folder, by the records; usually there is none."""
+    if WORKTREES not in str(folder):  # called at the end of every task
         return None
     return next((each for each in (folder, *folder.parents) if record_file(each).is_file()), None)
 
@@ -150,12 +150,12 @@ def checked_name(name: str) -> str:
 
 
 def record_file(path: Path) -> Path:
-    """Where something is noted about the worktree at a path."""
+    """The file with the record of the worktree at a path."""
     return path.parent / _RECORDS / f"{path.name}.json"
 
 
 def write_record(worktree: Worktree) -> None:
-    """Note a worktree beside it, where its agent does not work."""
+    """Write the record of a worktree beside it, where its agent does not work."""
     path = record_file(worktree.path)
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     fresh = path.with_suffix(".new")
@@ -168,18 +168,18 @@ def remove_record(path: Path) -> None:
 
 
 def retire_record(path: Path) -> None:
-    """Note that there is no worktree at a path any more; where it began stays known."""
+    """Record that there is no worktree at a path any more; where it began stays known."""
     with suppress(FileNotFoundError):
         record_file(path).replace(_retired(path))
 
 
 def read_last_record(path: Path) -> Worktree | None:
-    """What is noted about the worktree at a path, or about the last one there that was removed unchanged."""
+    """The record of the worktree at a path, or of the last one there that was removed unchanged."""
     return read_record(path) or _read(_retired(path), path)
 
 
 def read_record(path: Path) -> Worktree | None:
-    """What was noted about the worktree at a path; None where that is nothing or not to be read."""
+    """The record of the worktree at a path; None if there is none, or it cannot be read."""
     return _read(record_file(path), path)
 
 
@@ -198,7 +198,7 @@ def _read(record: Path, path: Path) -> Worktree | None:
 
 
 def all_worktrees(home: Path) -> list[Path]:
-    """Every worktree that is there or was noted, in order."""
+    """Every worktree that exists or is recorded, in order."""
     found: set[Path] = set()
     for folder in _folders(worktrees_folder(home)):
         if folder.name == MIRRORS:
@@ -213,7 +213,7 @@ def all_worktrees(home: Path) -> list[Path]:
 
 @contextmanager
 def private_folder(folder: Path) -> Generator[None]:
-    """Make a folder for worktrees that nobody else can look into, or say why not."""
+    """Make a private folder for worktrees, or say why that failed."""
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         yield
@@ -243,16 +243,16 @@ LOCK_SECONDS = 120.0
 
 @asynccontextmanager
 async def folder_lock(folder: Path) -> AsyncGenerator[tuple[int, ...]]:
-    """One after the other, also between processes: git itself stumbles over worktrees that are half made.
+    """Wait for the lock of a folder, also between processes: git fails at worktrees that are half made.
 
-    Gives what holds the turn, for a git that may outlive its process; nothing where there are no locks.
+    Gives the lock's descriptors, for a git that may outlive its process; none without locks.
     """
     with (folder / ".lock").open("ab") as file:
         yield await lock_file(file.fileno(), f"making a worktree in {folder}")
 
 
 async def lock_file(handle: int, what: str, seconds: float = LOCK_SECONDS) -> tuple[int, ...]:
-    """Wait until a file is ours alone; what holds it. UserMistake when others are at it for too long."""
+    """Lock a file; its descriptors. UserMistake if others hold it for too long."""
     end = time.monotonic() + seconds
     while (held := _try_lock(handle)) is None:
         if time.monotonic() > end:
@@ -267,24 +267,24 @@ def _try_lock(handle: int) -> tuple[int, ...] | None:
     except BlockingIOError:
         return None
     except OSError:
-        return ()  # a file system without locks: git's own must do
+        return ()  # a file system without locks: git's own must be enough
     return (handle,)
 
 
 @asynccontextmanager
 async def worktree_lock(path: Path) -> AsyncGenerator[Worktree | None]:
-    """The worktree at a path while nobody else begins or ends in it; None where there is none any more."""
+    """The worktree at a path with its lock held; None if there is none any more."""
     while file := _opened(path):
         with file:
             await lock_file(file.fileno(), f"beginning or ending in {path}")
-            if _is_current(file, path):  # it may have been removed, and made anew, meanwhile
+            if _is_current(file, path):  # it may have been removed and recreated meanwhile
                 yield read_record(path)
                 return
     yield None
 
 
 def _opened(path: Path) -> IO[bytes] | None:
-    """What is noted of a worktree is also its lock: it comes and goes with it, and nobody replaces it."""
+    """The record of a worktree, which is also its lock, since it is never replaced."""
     try:
         return record_file(path).open("r+b")
     except OSError:

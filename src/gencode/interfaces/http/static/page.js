@@ -201,6 +201,7 @@ function listenToKeys() {
     k: () => press("keep"),
     x: () => press("stop"),
     f: () => press("fork"),
+    r: () => press("rewind"),
   });
   byId("keys").addEventListener("click", showKeys);
 }

@@ -2,6 +2,7 @@
 
 import { el, fill, framed, icon, ICONS, put } from "./dom.js";
 import { ACTIVE, atWork, count, duration, money, WORDS } from "./format.js";
+import { unmarked } from "./markdown.js";
 import { questions } from "./question-store.js";
 import { go } from "./router.js";
 import { tasks } from "./task-store.js";
@@ -85,7 +86,8 @@ export class AgentTree extends HTMLElement {
     this.#rows.picked.subscribe(({ id }) => go(`/task/${id}`));
     this.#rows.folded.subscribe(({ id }) => this.#fold(id));
     this.#rows.sideways.subscribe(({ item, open }) => this.#side(item, open));
-    this.append(el("div", { class: "tools" }, this.#search, this.#kinds), this.#rows, this.#empty);
+    const heading = el("span", { class: "unseen", role: "heading", "aria-level": 1 }, "All agents");
+    this.append(el("div", { class: "tools" }, heading, this.#search, this.#kinds), this.#rows, this.#empty);
   }
 
   find() {
@@ -196,6 +198,7 @@ function makeRow() {
     time: el("span", { class: "time" }),
     cost: el("span", { class: "cost" }),
     asks: el("span", { class: "asks", hidden: true }, "question"),
+    status: el("span", { class: "unseen" }),
   };
   const row = el(
     "div",
@@ -203,6 +206,7 @@ function makeRow() {
     el("span", { class: "indent" }),
     parts.twist,
     el("span", { class: "dot" }),
+    parts.status,
     el("span", { class: "what" }, el("span", { class: "head" }, parts.agent, parts.title), parts.step),
     el("span", { class: "figures" }, el("span", { class: "over" }, parts.asks, parts.time), parts.cost),
   );
@@ -224,11 +228,11 @@ function drawRow(row, parts, { task, depth, folds, open }) {
   put(parts.agent, task.agent);
   put(parts.title, task.title);
   const total = tasks.total(task);
-  put(parts.step, stepOf(task, total, open));
+  put(parts.step, unmarked(stepOf(task, total, open)));
   put(parts.time, duration(tasks.elapsed(task)));
   put(parts.cost, figures(total));
   parts.asks.hidden = questions.of(task.id).length === 0;
-  row.setAttribute("aria-label", `${task.agent}, ${WORDS[task.status]}: ${task.title}`);
+  put(parts.status, WORDS[task.status]);
 }
 
 /**

@@ -9,6 +9,8 @@
  * @typedef {object} Health
  * @property {string} workspace
  * @property {string} trusted
+ * @property {string} model
+ * @property {string} mode
  * @property {Right[]} rights
  * @property {number} questions
  *
@@ -55,18 +57,21 @@
  * @typedef {object} Trace
  * @property {string[]} [read]
  * @property {{ path: string, sha256: string }[]} [changed]
- * @property {{ command: string, exit: number | null }[]} [commands]
+ * @property {{ command: string, exit: number | null, shell?: string }[]} [commands]
  * @property {string[]} [children]
+ * @property {number[]} [lines]
  * @typedef {{ call: string, name?: string, text: string, error?: boolean, trace?: Trace }} Result
  * @typedef {object} Message
  * @property {"user" | "assistant" | "tool"} role
  * @property {string} text
  * @property {string} [sender]
  * @property {number} [mail]
+ * @property {string[]} [delivers]
  * @property {{ text: string }[]} [thinking]
  * @property {Call[]} [calls]
  * @property {Result[]} [results]
  * @property {boolean} [partial]
+ * @property {string} [model]
  *
  * @typedef {{ action: string, why: string, rule?: string, policy?: string }} Decision
  * @typedef {{ type: string, task: string, seq: number | null, at: string, [field: string]: any }} Fact
@@ -177,12 +182,15 @@ export const post = (path, body = {}) => request("POST", path, body);
 /** @type {(path: string, body?: object) => Promise<any>} */
 export const put = (path, body = {}) => request("PUT", path, body);
 
+/** The name of the search that answers where no model is configured. */
+export const OFFLINE = "offline-search";
+
 // What this token may do; filled by the first answer of the server.
 export const me = {
   /** @type {Set<Right>} */
   rights: new Set(),
   /** @type {Health} */
-  health: { workspace: "/", trusted: "", rights: [], questions: 0 },
+  health: { workspace: "/", trusted: "", model: "", mode: "default", rights: [], questions: 0 },
 };
 
 /** @param {Right[]} rights */

@@ -22,8 +22,8 @@ export function diff(text) {
   for (const each of lines.slice(0, MOST)) {
     const hunk = /^@@ -\S+ \+(\d+)/.exec(each);
     if (hunk) {
+      if (made.firstChild) made.append(row("hunk", "", "…"));
       number = Number(hunk[1]);
-      made.append(row("hunk", "", each));
     } else if (each.startsWith("+")) {
       made.append(row("add", number, each));
       if (number !== null) number += 1;
@@ -38,6 +38,15 @@ export function diff(text) {
   }
   if (lines.length > MOST) made.append(row("note", "", `… ${lines.length - MOST} more lines`));
   return made;
+}
+
+/**
+ * A line of a difference in somebody's text.
+ * @param {string} text
+ */
+export function diffLine(text) {
+  const kind = text.startsWith("+") ? "add" : text.startsWith("-") ? "del" : "same";
+  return el("span", { class: `diffline ${kind}` }, `${text}\n`);
 }
 
 /**
@@ -57,17 +66,19 @@ function row(kind, number, text) {
 /**
  * What a call would change, as far as its arguments tell.
  * @param {import("./api.js").Call} call
+ * @param {number[]} [starts] The line of the file at which each edit begins, once that is known.
  */
-export function ofCall(call) {
+export function ofCall(call, starts = []) {
   const given = call.input ?? {};
   const edits = Array.isArray(given.edits) ? given.edits : [given];
   const shown = edits
     .filter((each) => typeof (each?.new_string ?? each?.new_text) === "string")
-    .map((each) =>
-      replaced(String(each.old_string ?? each.old_text ?? ""), String(each.new_string ?? each.new_text)),
-    );
+    .map((each, at) => {
+      const lines = replaced(String(each.old_string ?? each.old_text ?? ""), String(each.new_string ?? each.new_text));
+      return starts[at] ? `@@ -${starts[at]} +${starts[at]} @@\n${lines}` : lines;
+    });
   if (shown.length) return diff(shown.join("\n"));
-  if (call.name === "Write" && typeof given.content === "string") return diff(marked("+", given.content));
+  if (call.name === "Write" && typeof given.content === "string") return diff(`@@ -0 +1 @@\n${marked("+", given.content)}`);
   return null;
 }
 

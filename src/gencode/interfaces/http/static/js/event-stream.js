@@ -10,7 +10,7 @@ import { Signal } from "./signal.js";
 /** @typedef {{ type: "StreamReset" | "QuestionsChanged" } | { type: "ChatMessage", text: string }} Notice */
 
 // Of the facts only those whose text is still arriving, or has just arrived; states tell of the others.
-const FACTS = ["SubSessionProgress", "MessageAdded"];
+const FACTS = ["SessionProgress", "SubSessionProgress", "MessageAdded"];
 const NOTICES = ["StreamReset", "QuestionsChanged", "ChatMessage"];
 const HIDDEN_MS = 60_000;
 const LONGEST_MS = 15_000;

@@ -12,6 +12,7 @@ const KEYS = [
   ["k", "Stop it and keep its findings"],
   ["x", "Stop it"],
   ["f", "Fork it"],
+  ["r", "Rewind a conversation to an earlier prompt"],
   ["q", "Next question"],
   ["?", "Keyboard shortcuts"],
   ["Esc", "Close a dialog, or leave a field"],

@@ -1,11 +1,15 @@
 // What models write, with the little formatting that helps reading. Nothing in it can be followed or run.
 
+import { OFFLINE } from "./api.js";
 import { el } from "./dom.js";
+import { coloured } from "./syntax.js";
 
 const FENCE = /^\s{0,3}(```+|~~~+)\s*([\w+#.-]*)/;
 const HEADING = /^(#{1,6})\s+(.*)$/;
 const ITEM = /^(\s*)([-*+]|\d{1,4}[.)])\s+(.*)$/;
 const ROW = /^\s*\|.*\|\s*$/;
+const QUOTE = /^\s{0,3}> ?(.*)$/;
+const DEEPEST = 4;
 const UNDER = /^\s*\|(\s*:?-+:?\s*\|)+\s*$/;
 const INLINE = /(`+)([^`]+?)\1|\*\*([^*\n]+?)\*\*/g;
 const LONGEST = 100_000;
@@ -14,8 +18,13 @@ const LONGEST = 100_000;
 export function prose(text) {
   const shown = text;
   const made = el("div", { class: "prose", dir: "auto" });
-  const lines = shown.slice(0, LONGEST).split("\n");
-  for (let place = 0; place < lines.length;) place = block(made, lines, place);
+  blocks(made, shown.slice(0, LONGEST).split("\n"), 0);
+  // Below the one of the view, and none left out, whatever was written.
+  let last = 1;
+  for (const each of made.querySelectorAll(".heading")) {
+    last = Math.min(Number(each.getAttribute("aria-level")), last + 1);
+    each.setAttribute("aria-level", String(last));
+  }
   if (shown.length > LONGEST)
     made.append(
       el("p", { class: "faint" }, `… ${(shown.length - LONGEST).toLocaleString("en")} more characters`),
@@ -24,20 +33,55 @@ export function prose(text) {
 }
 
 /**
+ * The reply of a model. The search writes no Markdown, but lines of code: they stay as they are.
+ * @param {string} text
+ * @param {string | undefined} model
+ */
+export function reply(text, model) {
+  if (model !== OFFLINE) return prose(text);
+  return el("pre", { class: "mono verbatim", tabindex: "0" }, text.slice(0, LONGEST));
+}
+
+/**
+ * The beginning of a text in one line, without the marks of headings, quotes, bold words and code.
+ * @param {string} text
+ */
+export function unmarked(text) {
+  return text.replace(/(^|\s)(#{1,6}|>)\s/g, "$1").replace(/\*\*|`+/g, "");
+}
+
+/**
+ * @param {HTMLElement} made
+ * @param {string[]} lines
+ * @param {number} deep How many quotes it stands in.
+ */
+function blocks(made, lines, deep) {
+  for (let place = 0; place < lines.length;) place = block(made, lines, place, deep);
+}
+
+/**
  * @param {HTMLElement} made
  * @param {string[]} lines
  * @param {number} place
+ * @param {number} deep
  */
-function block(made, lines, place) {
+function block(made, lines, place, deep) {
   const text = lines[place];
   const fence = FENCE.exec(text);
-  if (fence) return fenced(made, lines, place + 1, fence[1]);
+  if (fence) return fenced(made, lines, place + 1, fence[1], fence[2]);
+  if (QUOTE.test(text) && deep < DEEPEST) {
+    return taken(made, lines, place, (each) => QUOTE.test(each), (found) => {
+      const quote = el("blockquote", {});
+      blocks(quote, found.map((each) => QUOTE.exec(each)?.[1] ?? each), deep + 1);
+      return quote;
+    });
+  }
   const heading = HEADING.exec(text);
   if (heading) {
     made.append(
       el(
         "p",
-        { class: "heading", role: "heading", "aria-level": Math.min(heading[1].length + 3, 6) },
+        { class: "heading", role: "heading", "aria-level": heading[1].length + 1 },
         inline(heading[2]),
       ),
     );
@@ -48,7 +92,7 @@ function block(made, lines, place) {
   if (!text.trim()) return place + 1;
   /** @param {string} each */
   const plain = (each) =>
-    Boolean(each.trim()) && !FENCE.test(each) && !HEADING.test(each) && !ITEM.test(each) && !ROW.test(each);
+    Boolean(each.trim()) && !(QUOTE.test(each) && deep < DEEPEST) && !FENCE.test(each) && !HEADING.test(each) && !ITEM.test(each) && !ROW.test(each);
   return taken(made, lines, place, plain, (found) => el("p", {}, inline(found.join("\n"))));
 }
 
@@ -81,18 +125,25 @@ function cellsOf(row) {
  */
 function table(rows) {
   if (rows.length < 2 || !UNDER.test(rows[1])) return el("pre", { class: "rows" }, rows.join("\n"));
+  const sides = cellsOf(rows[1]).map(sideOf);
   /** @type {(kind: "th" | "td") => (text: string) => Node} */
   const row = (kind) => (text) =>
     el(
       "tr",
       {},
-      cellsOf(text).map((each) => el(kind, {}, inline(each))),
+      cellsOf(text).map((each, place) => el(kind, { data: { side: sides[place] ?? "" } }, inline(each))),
     );
   return el(
     "div",
-    { class: "table", tabindex: "0" },
+    { class: "table", tabindex: "0", role: "group", "aria-label": "Table" },
     el("table", {}, el("thead", {}, row("th")(rows[0])), el("tbody", {}, rows.slice(2).map(row("td")))),
   );
+}
+
+/** @param {string} under The cell below the head of a column, as `:--:`. */
+function sideOf(under) {
+  if (!under.endsWith(":")) return "";
+  return under.startsWith(":") ? "center" : "right";
 }
 
 /**
@@ -100,13 +151,13 @@ function table(rows) {
  * @param {string[]} lines
  * @param {number} place
  * @param {string} mark
+ * @param {string} language
  */
-function fenced(made, lines, place, mark) {
+function fenced(made, lines, place, mark, language) {
   let end = place;
   while (end < lines.length && !lines[end].trim().startsWith(mark)) end += 1;
-  made.append(
-    el("pre", { class: "code", tabindex: "0" }, el("code", {}, lines.slice(place, end).join("\n"))),
-  );
+  const code = coloured(lines.slice(place, end).join("\n"), language);
+  made.append(el("pre", { class: "code", tabindex: "0", role: "group", "aria-label": "Code" }, el("code", {}, code)));
   return end + 1;
 }
 

@@ -163,19 +163,21 @@ function choices(question) {
   }
   if (question.network)
     parts.push(
-      el(
-        "label",
-        { class: "option" },
-        el("input", { type: "checkbox", name: "network" }),
-        el("span", {}, "Allow this command to use the network"),
-      ),
+      question.input.network
+        ? el("p", { class: "faint" }, "It asks for network access. Allowing it gives that, for this command only.")
+        : el(
+            "label",
+            { class: "option" },
+            el("input", { type: "checkbox", name: "network" }),
+            el("span", {}, "Allow this command to use the network"),
+          ),
     );
   const why = el("input", {
     type: "text",
     name: "why",
     maxlength: 200,
-    "aria-label": "Reason for declining (the agent reads it)",
-    placeholder: "reason for declining (the agent reads it)",
+    "aria-label": "What to do instead, if you decline (the agent reads it)",
+    placeholder: "if you decline: what to do instead",
   });
   const buttons = el(
     "div",

@@ -5,14 +5,15 @@ import { Composer } from "./composer.js";
 import { el, framed, line } from "./dom.js";
 import { ago, atWork, plural, WORDS } from "./format.js";
 import { go } from "./router.js";
+import { offlineBanner, sessionChoice } from "./session-choice.js";
 import { tasks } from "./task-store.js";
 
 /** @typedef {import("./task-store.js").Task} Task */
 
 const IDEAS = [
   "Where are errors handled in this project?",
-  "What changed last, and what could break?",
-  "Which parts have no tests?",
+  "Where does this program start?",
+  "Which file reads the settings?",
 ];
 const MOST = 12;
 
@@ -41,7 +42,7 @@ export class StartView extends HTMLElement {
   #build() {
     const acts = may("act");
     const title = acts ? ["What should be done in ", el("em", {}, folderName()), "?"] : [el("em", {}, folderName())];
-    this.append(el("h1", {}, title), this.#counts);
+    this.append(el("h1", {}, title), this.#counts, offlineBanner());
     if (acts) this.#chat();
     else
       this.append(
@@ -76,7 +77,7 @@ export class StartView extends HTMLElement {
       label: "Ask a question or describe a task",
       key: "start",
       rows: 3,
-      beside: [agent],
+      beside: [agent, sessionChoice()],
       send: (text) => this.#send(text, agent.value),
     });
     this.#composer = composer;

@@ -6,6 +6,7 @@ import { button, el } from "./dom.js";
 import { ACTIVE, plural } from "./format.js";
 import { go } from "./router.js";
 import { tasks } from "./task-store.js";
+import { rewind } from "./rewind.js";
 import { taskLink } from "./transcript-entries.js";
 
 /** @typedef {import("./task-store.js").Task} Task */
@@ -54,8 +55,9 @@ const WORDS = {
 /**
  * The buttons for a task.
  * @param {Task} task
+ * @param {(prompt: string) => void} rewound
  */
-export function actions(task) {
+export function actions(task, rewound) {
   if (!may("act")) return [];
   /** @type {Verb[]} */
   const verbs = [];
@@ -77,7 +79,28 @@ export function actions(task) {
   }
   if (!isActive && !task.conversation)
     buttons.push(button("Fork", () => fork(task, null), { data: { verb: "fork" } }));
+  if (!isActive && task.conversation)
+    buttons.push(button("Rewind", () => tried(() => rewind(task, rewound)), { data: { verb: "rewind" } }));
   return buttons;
+}
+
+/**
+ * Why a key does nothing for a task.
+ * @param {string} verb
+ * @param {Task} task
+ */
+export function whyNot(verb, task) {
+  if (!may("act")) return "Your token is read-only.";
+  if (verb === "fork")
+    return task.conversation
+      ? "Conversations are not forked. Press r to go back to an earlier prompt."
+      : "This agent is still running. Fork it once it has ended.";
+  if (verb === "rewind")
+    return task.conversation
+      ? "The agent is working. Interrupt it first."
+      : "Only conversations can be rewound. Press f to fork this agent.";
+  if (verb === "keep" && task.conversation) return "A conversation is interrupted or stopped.";
+  return "This agent is not running.";
 }
 
 /**

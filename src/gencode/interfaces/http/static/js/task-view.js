@@ -8,7 +8,10 @@ import { ACTIVE, atWork, count, duration, money, plural, WORDS } from "./format.
 import { questions } from "./question-store.js";
 import { QuestionCards } from "./questions.js";
 import { queued } from "./agent-tree.js";
-import { actions, composerWords, fork, sendMessage } from "./task-actions.js";
+import { notify, tried } from "./dialogs.js";
+import { offlineBanner, sessionChoice } from "./session-choice.js";
+import { rewind } from "./rewind.js";
+import { actions, composerWords, fork, sendMessage, whyNot } from "./task-actions.js";
 import { tasks } from "./task-store.js";
 import { Transcript } from "./transcript.js";
 import { taskLink } from "./transcript-entries.js";
@@ -32,7 +35,7 @@ export class TaskView extends HTMLElement {
   #below = el("div", { class: "below links" });
   #questions = el("div", { class: "waiting" });
   #cards = new QuestionCards(this.#questions, () => this.focusComposer());
-  #transcript = new Transcript((seq) => this.#fork(seq));
+  #transcript = new Transcript((seq) => this.#branch(seq));
   /** @type {Composer | null} */
   #composer = null;
   #later = framed(() => this.#draw());
@@ -100,7 +103,9 @@ export class TaskView extends HTMLElement {
   /** @param {string} verb */
   press(verb) {
     const found = this.#actions.querySelector(`[data-verb=${verb}]`);
+    const task = tasks.byId.get(this.#id);
     if (found instanceof HTMLElement) found.click();
+    else if (task) notify(whyNot(verb, task));
   }
 
   /** @param {Error} error */
@@ -133,11 +138,13 @@ export class TaskView extends HTMLElement {
       ),
       this.#actions,
     );
-    this.replaceChildren(head, this.#below, this.#transcript, this.#questions);
+    const banner = task.conversation ? [offlineBanner()] : [];
+    this.replaceChildren(head, ...banner, this.#below, this.#transcript, this.#questions);
     if (!may("act")) return;
     this.#composer = new Composer({
       label: "",
       key: `task ${task.id}`,
+      beside: task.conversation ? [sessionChoice()] : [],
       send: async (text) => {
         const now = tasks.byId.get(task.id);
         if (now) await sendMessage(now, text);
@@ -146,11 +153,22 @@ export class TaskView extends HTMLElement {
     this.append(this.#composer.form);
   }
 
-  /** @param {number} seq */
-  #fork(seq) {
+  /**
+   * A conversation goes back to one of its prompts; the task of a subagent is forked.
+   * @param {number} seq
+   */
+  #branch(seq) {
     const task = tasks.byId.get(this.#id);
-    if (task) fork(task, seq);
+    if (!task) return;
+    if (task.conversation) void tried(() => rewind(task, this.#rewound, seq));
+    else fork(task, seq);
   }
+
+  /** @param {string} prompt */
+  #rewound = (prompt) => {
+    this.#transcript.open(this.#id).catch(() => {});
+    if (prompt) this.#composer?.write(prompt);
+  };
 
   #draw() {
     const task = tasks.byId.get(this.#id);
@@ -197,7 +215,7 @@ export class TaskView extends HTMLElement {
         el("span", { "aria-hidden": "true" }, "›"),
       ]),
     );
-    this.#actions.replaceChildren(...actions(task));
+    this.#actions.replaceChildren(...actions(task, this.#rewound));
     const { verb, hint } = composerWords(task);
     this.#composer?.label(verb, hint);
   }

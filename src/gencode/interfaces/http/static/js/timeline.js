@@ -165,15 +165,15 @@ export class Timeline extends HTMLElement {
    * @param {Parts} parts
    * @param {Item} item
    */
-  #draw(row, { name, title, track, time }, { task, depth }) {
+  #draw(row, { name, title, track, time, status }, { task, depth }) {
     const now = Date.now();
     const known = this.#times.get(task.id);
     if (!known || known.seq < task.seq) this.#want(task.id);
     const { from, to } = this.#span;
     row.style.setProperty("--depth", String(Math.min(depth, 8)));
     row.dataset.status = task.status;
-    put(name, task.agent);
-    put(title, task.title);
+    put(name, task.title || task.agent);
+    put(title, task.title ? task.agent : "");
     put(time, duration(tasks.elapsed(task, now)));
     const bars = known ? barsOf(known, now) : roughBarsOf(task, now);
     track.replaceChildren(
@@ -186,8 +186,9 @@ export class Timeline extends HTMLElement {
         return bar;
       }),
     );
-    const label = `${task.agent}, ${WORDS[task.status]}, ${moment(task.created)}, ${duration(tasks.elapsed(task, now))}: ${line(task.title, 80)}`;
-    row.setAttribute("aria-label", label);
+    const facts = [WORDS[task.status], moment(task.created), duration(tasks.elapsed(task, now))];
+    const label = [line(task.title, 80), task.agent, ...facts].filter(Boolean).join(", ");
+    put(status, WORDS[task.status]);
     row.title = label;
   }
 
@@ -217,11 +218,12 @@ function makeRow() {
     title: el("span", { class: "title" }),
     track: el("span", { class: "track" }),
     time: el("span", { class: "time" }),
+    status: el("span", { class: "unseen" }),
   };
   const row = el(
     "div",
     { role: "option", class: "lane" },
-    el("span", { class: "label" }, el("span", { class: "dot" }), parts.name, parts.title),
+    el("span", { class: "label" }, el("span", { class: "dot" }), parts.status, parts.name, parts.title),
     parts.track,
     parts.time,
   );

@@ -3,7 +3,7 @@
 import { diff, isDiff, ofCall } from "./diff.js";
 import { el, icon, ICONS, line } from "./dom.js";
 import { clock, count, duration, money, plural, WORDS } from "./format.js";
-import { prose } from "./markdown.js";
+import { prose, reply } from "./markdown.js";
 import { tasks } from "./task-store.js";
 
 /** @typedef {import("./api.js").Call} Call */
@@ -93,6 +93,8 @@ export function userMessage(message, at, parent = "") {
     message.mail ? el("span", { class: "faint" }, " while it was running") : null,
   );
   if (sender === "user") return block("user", at, name, prose(message.text));
+  if (sender === "system" && !message.mail && !message.delivers?.length)
+    return block("note", at, el("details", {}, el("summary", {}, "Note to the model"), prose(message.text)));
   const long = message.text.length > 400;
   const text = long
     ? el("details", {}, el("summary", {}, line(message.text, 140)), prose(message.text))
@@ -121,7 +123,7 @@ export function assistantMessage(message, at, agent, calls) {
       message.partial ? el("span", { class: "faint" }, " (interrupted)") : null,
     ),
     thinking ? el("details", { class: "thinking" }, el("summary", {}, "Thinking"), prose(thinking)) : null,
-    message.text ? prose(message.text) : null,
+    message.text ? reply(message.text, message.model) : null,
     calls.map((each) => each.element),
   );
 }
@@ -143,12 +145,13 @@ export class CallEntry {
   #state = el("span", { class: "state", "aria-label": "running" });
   #came = el("span", { class: "came" });
   #body = el("div", { class: "inside" });
+  #details;
   #child = "";
 
   /** @param {Call} call */
   constructor(call) {
     this.call = call;
-    this.element = el(
+    this.#details = el(
       "details",
       { class: "call", data: { state: "runs" } },
       el(
@@ -161,28 +164,32 @@ export class CallEntry {
       ),
       this.#body,
     );
-    this.element.addEventListener("toggle", () => this.#draw());
-    if (ofCall(call)) this.element.open = true;
+    // The link to an agent stands beside what opens, not in it: keys reach both.
+    this.element = el("div", { class: "callrow" }, this.#details);
+    this.#details.addEventListener("toggle", () => this.#draw());
+    if (ofCall(call)) this.#details.open = true;
   }
 
   #draw() {
-    if (!this.element.open) return;
-    this.#body.replaceChildren(...input(this.call), ...decided(this.#decision), ...output(this.result, this.call));
+    if (!this.#details.open) return;
+    this.#body.replaceChildren(...input(this.call, this.result), ...decided(this.#decision), ...output(this.result, this.call));
   }
 
   /** @param {Result} result */
   finish(result) {
     this.result = result;
-    this.element.dataset.state = result.error ? "error" : "done";
+    this.#details.dataset.state = result.error ? "error" : "done";
     this.#state.setAttribute("aria-label", result.error ? "failed" : "done");
-    if (result.error) this.#came.textContent = line(result.text, 80);
+    const [ran] = (result.trace?.commands ?? []).filter((each) => !each.shell);
+    if (ran) this.#came.textContent = ran.exit === null ? "stopped" : `exit ${ran.exit}`;
+    else if (result.error) this.#came.textContent = line(result.text, 80);
     this.#draw();
   }
 
   /** @param {Decision} decision */
   decide(decision) {
     this.#decision = decision;
-    if (decision.action !== "allow") this.element.dataset.decision = decision.action;
+    if (decision.action !== "allow") this.#details.dataset.decision = decision.action;
     this.#draw();
   }
 
@@ -196,7 +203,8 @@ export class CallEntry {
     const text = `${WORDS[child.status]}${time}`;
     if (this.#child === `${child.id} ${text}`) return;
     this.#child = `${child.id} ${text}`;
-    this.#came.replaceChildren(
+    this.element.querySelector(":scope > a")?.remove();
+    this.element.append(
       el(
         "a",
         { class: "tasklink", href: `#/task/${child.id}`, data: { status: child.status } },
@@ -207,10 +215,13 @@ export class CallEntry {
   }
 }
 
-/** @param {Call} call */
-function input(call) {
+/**
+ * @param {Call} call
+ * @param {Result | null} result
+ */
+function input(call, result) {
   const given = { ...call.input };
-  const changes = ofCall(call);
+  const changes = ofCall(call, result?.trace?.lines);
   if (changes) for (const each of CHANGES) delete given[each];
   const entries = Object.entries(given);
   const fields = entries.map(([name, value]) => [
@@ -371,18 +382,16 @@ export function pendingMessage(who, how, text) {
   );
 }
 
-/** @param {() => void} fork */
-export function forkButton(fork) {
+/**
+ * @param {"Fork" | "Rewind"} verb
+ * @param {() => void} act
+ */
+export function branchButton(verb, act) {
+  const says = verb === "Fork" ? "Fork at this point" : "Rewind to before this prompt";
   return el(
     "button",
-    {
-      type: "button",
-      class: "quiet fork",
-      title: "Fork at this point",
-      "aria-label": "Fork at this point",
-      on: { click: fork },
-    },
+    { type: "button", class: "quiet fork", title: says, "aria-label": says, on: { click: act } },
     icon(ICONS.fork),
-    "Fork here",
+    verb === "Fork" ? "Fork here" : "Rewind",
   );
 }

@@ -4,13 +4,13 @@ import { get, may, task as at } from "./api.js";
 import { button, el, framed, icon, ICONS } from "./dom.js";
 import { stream } from "./event-stream.js";
 import { ACTIVE, plural } from "./format.js";
-import { prose } from "./markdown.js";
+import { reply } from "./markdown.js";
 import { tasks } from "./task-store.js";
 import {
   assistantMessage,
   CallEntry,
   EndEntry,
-  forkButton,
+  branchButton,
   marker,
   pendingMessage,
   taskLink,
@@ -23,13 +23,14 @@ import {
 /** @typedef {Fact & { seq: number }} Durable */
 
 const PAGE = 150;
+const OUTPUT_LINES = 5;
 const MOST = 600;
 const NEAR = 80;
 const LAST = 2 ** 53;
 const FIRST = 4;
 
 export class Transcript extends HTMLElement {
-  #fork;
+  #branch;
   #id = "";
   #first = 0;
   #last = 0;
@@ -49,6 +50,8 @@ export class Transcript extends HTMLElement {
   #reading = false;
   #again = false;
   #spoken = "";
+  /** The last lines that a running command has written. */
+  #output = "";
   #above = button("Show earlier", () => this.#earlier(), { class: "quiet earlier", hidden: true });
   #list = el("div", { class: "facts", role: "log", "aria-label": "Transcript", "aria-live": "off" });
   #speech = el("article", { class: "said assistant speaking", hidden: true });
@@ -61,10 +64,10 @@ export class Transcript extends HTMLElement {
     if (this.#follows) this.#toEnd();
   });
 
-  /** @param {(seq: number) => void} fork */
-  constructor(fork) {
+  /** @param {(seq: number) => void} branch Goes on from a message in another way. */
+  constructor(branch) {
     super();
-    this.#fork = fork;
+    this.#branch = branch;
   }
 
   connectedCallback() {
@@ -146,6 +149,8 @@ export class Transcript extends HTMLElement {
   #drawStep(task) {
     const step = task?.status === "running" && !this.#spoken ? task.step : "";
     this.#doing.replaceChildren(task?.idle && step ? "Waiting for background tasks" : step);
+    const lines = this.#output.trimEnd().split("\n").slice(-OUTPUT_LINES).join("\n");
+    if (lines) this.#doing.append(el("span", { class: "live" }, lines));
     this.#doing.hidden = !step;
   }
 
@@ -174,10 +179,12 @@ export class Transcript extends HTMLElement {
     for (const fact of facts) {
       if (fact.task !== this.#id) continue;
       if (fact.type === "MessageAdded") {
+        this.#output = "";
         if (fact.message.role === "assistant") this.#spoken = "";
         if ((fact.seq ?? 0) > this.#last) this.refresh();
       } else if (fact.partType === "text") this.#spoken += fact.content;
       else if (fact.partType === "restart") this.#spoken = "";
+      else if (fact.partType === "output") this.#output = fact.content;
     }
     this.#speak();
   };
@@ -219,7 +226,7 @@ export class Transcript extends HTMLElement {
     const task = tasks.byId.get(this.#id);
     this.#speech.hidden = !this.#spoken;
     if (this.#spoken)
-      this.#speech.replaceChildren(el("div", { class: "who" }, task?.agent ?? ""), prose(this.#spoken));
+      this.#speech.replaceChildren(el("div", { class: "who" }, task?.agent ?? ""), reply(this.#spoken, task?.model));
     this.#drawStep(task);
     if (this.#follows) this.#toEnd();
   }
@@ -251,7 +258,10 @@ export class Transcript extends HTMLElement {
   #add(events) {
     for (const event of events) {
       const made = this.#draw(event);
-      if (made) this.#list.append(made);
+      if (made) {
+        made.dataset.seq = String(event.seq);
+        this.#list.append(made);
+      }
       this.#last = Math.max(this.#last, event.seq);
     }
   }
@@ -259,11 +269,13 @@ export class Transcript extends HTMLElement {
   /** @param {Durable} event */
   #draw(event) {
     switch (event.type) {
+      case "SessionCreated":
       case "SubSessionCreated":
         this.#prompt = event.prompt;
         return event.parentSessionId
           ? marker(event.at, "Started by ", taskLink(event.parentSessionId))
           : marker(event.at, "Started by a person or a program");
+      case "SessionStatusChanged":
       case "SubSessionStatusChanged":
         return marker(
           event.at,
@@ -282,6 +294,8 @@ export class Transcript extends HTMLElement {
           event.at,
           `Context compacted: a summary replaces the first ${plural(event.upto, "message")}${event.why ? ` (${event.why})` : ""}`,
         );
+      case "SessionRewound":
+        return this.#rewound(event);
       case "TaskQueued":
         return marker(event.at, "Queued");
       case "TaskBackgrounded":
@@ -290,6 +304,9 @@ export class Transcript extends HTMLElement {
         return marker(event.at, `No response for ${Math.round(event.seconds)} s`);
       case "TaskImported":
         return marker(event.at, "Imported from a file");
+      case "SessionCompleted":
+      case "SessionFailed":
+      case "SessionCancelled":
       case "SubSessionCompleted":
       case "SubSessionFailed":
       case "SubSessionCancelled":
@@ -321,7 +338,10 @@ export class Transcript extends HTMLElement {
         ? userMessage(message, time, this.#sender(time ? seq : 0))
         : assistantMessage(message, time, tasks.byId.get(this.#id)?.agent ?? "agent", this.#entries(message));
     if (message.role === "user") tasks.read(this.#id, message.text, seq);
-    if (may("act")) made.append(forkButton(() => this.#fork(seq)));
+    const conversation = tasks.byId.get(this.#id)?.conversation;
+    const isPrompt = message.role === "user" && (message.sender ?? "user") === "user";
+    if (may("act") && (!conversation || isPrompt))
+      made.append(branchButton(conversation ? "Rewind" : "Fork", () => this.#branch(seq)));
     return made;
   }
 
@@ -368,6 +388,29 @@ export class Transcript extends HTMLElement {
       ),
       messages.map((each) => this.#message(each, "", event.seq)),
     );
+  }
+
+  // What was taken back stays in the journal; here it is folded away.
+  /** @param {Durable} event */
+  #rewound(event) {
+    const files = event.files?.length ?? 0;
+    const what = [event.conversation ? "the conversation" : "", files ? plural(files, "file") : ""];
+    const made = marker(event.at, `Rewound ${what.filter(Boolean).join(" and ")} to an earlier prompt`);
+    if (!event.conversation) return made;
+    const undone = this.#list.querySelector(`details[data-rewind="${event.to}"]`);
+    if (undone) {
+      undone.querySelector("summary")?.remove();
+      undone.replaceWith(...undone.children);
+    }
+    const behind = [...this.#list.children].filter(
+      (each) => each instanceof HTMLElement && Number(each.dataset.seq) >= event.to,
+    );
+    if (!behind.length) return made;
+    const gone = el("details", { class: "earlierlife" }, el("summary", {}, "What was taken back"), ...behind);
+    gone.dataset.seq = String(event.to);
+    gone.dataset.rewind = String(event.seq);
+    this.#list.append(gone);
+    return made;
   }
 
   // What is far above leaves the page; "Show earlier" reads it again.

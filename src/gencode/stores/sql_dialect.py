@@ -1,0 +1,96 @@
+"""The SQL of tables beside the journal, written once for SQLite and Postgres.
+
+Statements have their values as `$1`, `$2`; what the two databases say differently is a part in braces, such
+as `{now}` or `{later:$4}`. What is done in a transaction is a coroutine that awaits nothing but its
+statements: Postgres answers them one by one, SQLite at once, so that its coroutine never waits.
+"""
+
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from functools import lru_cache
+from typing import Any, Protocol, TypeVar
+
+T = TypeVar("T")
+Row = Sequence[Any]
+
+
+class Statements(Protocol):
+    """Runs statements inside the open transaction."""
+
+    def fetch(self, statement: str, *values: object) -> Coroutine[Any, Any, Sequence[Row]]:
+        """The rows that a statement returns."""
+        ...
+
+
+class SqlDatabase(Protocol):
+    """A database of either kind."""
+
+    async def fetch(self, statement: str, *values: object) -> Sequence[Row]:
+        """The rows of a statement that only reads."""
+        ...
+
+    async def write(self, statement: str, *values: object) -> None:
+        """Run one statement that may be repeated and announces no change."""
+        ...
+
+    async def transaction(self, do: Callable[[Statements], Coroutine[Any, Any, T]]) -> T:
+        """Run a transaction, and announce a change when it wrote anything."""
+        ...
+
+
+class _Part:
+    """The SQL of a part in braces; `{}` in it is what follows the colon."""
+
+    def __init__(self, sql: str) -> None:
+        self._sql = sql
+
+    def __format__(self, operand: str) -> str:
+        return self._sql.format(operand)
+
+
+class SqlDialect:
+    """The SQL in which one database differs from the other."""
+
+    def __init__(self, placeholder: str, **parts: str) -> None:
+        self._placeholder = placeholder
+        self._parts = {name: _Part(sql) for name, sql in parts.items()}
+        self.translated = lru_cache(maxsize=256)(self._translated)
+        """A statement in this database's dialect."""
+
+    def _translated(self, statement: str) -> str:
+        return statement.format(**self._parts).replace("$", self._placeholder)
+
+
+SQLITE = SqlDialect(
+    "?",
+    now="strftime('%Y-%m-%dT%H:%M:%fZ', 'now')",
+    later="strftime('%Y-%m-%dT%H:%M:%fZ', 'now', {} || ' seconds')",
+    texts="(SELECT value FROM json_each({}))",
+    numbers="(SELECT value FROM json_each({}))",
+    number="{}",
+    skip_locked="",
+)
+POSTGRES = SqlDialect(
+    "$",
+    now="clock_timestamp()",
+    later="(clock_timestamp() + make_interval(secs => {}))",
+    texts="(SELECT json_array_elements_text({}::json))",
+    numbers="(SELECT json_array_elements_text({}::json)::bigint)",
+    number="{}::bigint",
+    skip_locked="FOR UPDATE SKIP LOCKED",
+)
+
+
+def without_waiting(coroutine: Coroutine[Any, Any, T]) -> T:
+    """The result of a coroutine whose every statement is answered at once."""
+    try:
+        coroutine.send(None)
+    except StopIteration as done:
+        return done.value
+    coroutine.close()
+    raise RuntimeError("A transaction of SQLite waited for something else than its statements.")
+
+
+async def first(rows: Awaitable[Sequence[Row]]) -> Any:
+    """The first value of the first row; None where there is no row."""
+    found = await rows
+    return found[0][0] if found else None
