@@ -6,7 +6,6 @@ special. Everything is compared by stem.
 
 from functools import cache
 
-from gencode.offline_search.plain_synonyms import PLAIN_WORDS
 from gencode.offline_search.stemmer import stem
 
 # Short and long spellings of one word: nearly the same.
@@ -294,8 +293,6 @@ man page: manual
 character set: charset encoding
 """
 
-PLAIN = 0.7
-
 _STOP = """
 a about an and any are as at be been being both but by can could did do does doing each either else for from
 had has have having he her here him his how i if in into is it its itself just let me more most much my no nor
@@ -347,11 +344,6 @@ def weak_stems() -> frozenset[str]:
 @cache
 def _table() -> dict[str, dict[str, float]]:
     table: dict[str, dict[str, float]] = {}
-    for line in PLAIN_WORDS.strip().splitlines():
-        asked, _, meant = line.partition(": ")
-        for word in map(stem, asked.split()):
-            others = table.setdefault(word, {})
-            others |= {other: PLAIN for other in map(stem, meant.split()) if other != word}
     for text, weight in ((_FAMILIES, 0.5), (_SPELLINGS, 0.85)):
         for family in text.strip().splitlines():
             members = list(dict.fromkeys(stem(word) for word in family.split()))
