@@ -1,7 +1,7 @@
 """Synonyms of programmers, and stop words that say nothing about what is looked for.
 
-Deliberately small and about programming in general; a line is a family, its first word counts for nothing
-special. Everything is compared by stem.
+About programming in general, and never about one set of questions: a table of everyday words helped on the
+questions that its author knew and on no others. A line is a family; everything is compared by stem.
 """
 
 from functools import cache
@@ -344,7 +344,7 @@ def weak_stems() -> frozenset[str]:
 @cache
 def _table() -> dict[str, dict[str, float]]:
     table: dict[str, dict[str, float]] = {}
-    for text, weight in ((_FAMILIES, 0.5), (_SPELLINGS, 0.85)):
+    for text, weight in ((_FAMILIES, 0.65), (_SPELLINGS, 0.85)):
         for family in text.strip().splitlines():
             members = list(dict.fromkeys(stem(word) for word in family.split()))
             for member in members:

@@ -112,7 +112,9 @@ async def test_the_conversation_scrolls_behind_a_question(tmp_path: Path) -> Non
         await setup.rests()
 
 
-@pytest.mark.parametrize("keys", [("y", "y", "enter"), ("enter", "enter"), ("escape", "escape", "n"), ("y", "enter")])
+@pytest.mark.parametrize(
+    "keys", [("y", "y", "enter"), ("enter", "enter"), ("escape", "escape", "n"), ("y", "enter")]
+)
 async def test_a_key_pressed_twice_answers_once(tmp_path: Path, keys: tuple[str, ...]) -> None:
     async with seated(tmp_path, script=turns(main=[says("", write()), says("ok")])) as setup:
         await setup.type("write")
