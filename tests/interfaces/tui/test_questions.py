@@ -113,9 +113,9 @@ async def test_the_conversation_scrolls_behind_a_question(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(
-    "keys", [("y", "y", "enter"), ("enter", "enter"), ("escape", "escape", "n"), ("y", "enter")]
+    "keys", [["y", "y", "enter"], ["enter"] * 2, ["escape", "escape", "n"], ["y", "enter"]]
 )
-async def test_a_key_pressed_twice_answers_once(tmp_path: Path, keys: tuple[str, ...]) -> None:
+async def test_a_key_pressed_twice_answers_once(tmp_path: Path, keys: list[str]) -> None:
     async with seated(tmp_path, script=turns(main=[says("", write()), says("ok")])) as setup:
         await setup.type("write")
         await setup.assert_sees("main needs approval to use Write")
