@@ -191,7 +191,7 @@ class QuestionScreen(GuardedDialog[Answer]):
 
 
 class ApprovalScreen(QuestionScreen):
-    """Who wants to do exactly what, and which rule asked; arrows and letters mark an answer, Enter gives it."""
+    """Who wants to do exactly what, and which rule asked; arrows or letters mark answers, Enter gives one."""
 
     def __init__(
         self, question: Question, renderer: StripRenderer, around: QuestionContext = NOTHING_AROUND
