@@ -150,7 +150,7 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
     """Run commands in an OS sandbox: `auto` where the machine can, `off` never, `required` or not at all."""
     sandbox_network: bool = False
     """Let commands in the sandbox reach the network; else a person may allow it for one command."""
-    background_questions: bool = False
+    background_questions: bool = True
     """Show the questions of background agents; else a call that needs approval there is refused. Agents
     started with [`spawn`](tools.md#spawn) ask in any case."""
     instructions: bool = True

@@ -67,6 +67,7 @@ async def test_a_no_may_say_what_to_do_instead(tmp_path: Path) -> None:
         await setup.assert_sees("What should it do instead?")
         await setup.press(*"yes", "enter")
         await setup.rests()
+        await setup.assert_sees("You declined this: yes")
         (said,) = await results(setup)
     assert said.startswith("The user declined this call. They wrote: yes\n")
     assert not (tmp_path / "new.txt").exists()

@@ -28,7 +28,7 @@ from gencode.interfaces.render.transcript import Transcript, current_steps, hear
 from gencode.interfaces.tui.agent_rows import working_agent
 from gencode.interfaces.tui.clipboard import copied_picture
 from gencode.interfaces.tui.composer import Composer
-from gencode.interfaces.tui.dialogs import Dialog, PageScreen, PickScreen, RenderedText
+from gencode.interfaces.tui.dialogs import FRAME_LINES, Dialog, PageScreen, PickScreen, RenderedText
 from gencode.interfaces.tui.diff_view import DiffView
 from gencode.interfaces.tui.entry_renderers import changed_file, long_diff, step_lines
 from gencode.interfaces.tui.error_boundary import ErrorBoundary
@@ -576,7 +576,8 @@ class TreeScreen(Dialog[None]):
 
     def compose(self) -> ComposeResult:
         """Nothing but the tree, which has a head of its own."""
-        with Vertical(classes="dialog wide"):
+        with Vertical(classes="dialog wide") as dialog:
+            dialog.border_subtitle = self.key_help
             yield self._tree
 
     def on_mount(self) -> None:
@@ -588,6 +589,7 @@ class TreeScreen(Dialog[None]):
     def _show(self) -> None:
         chat = self._host.chat
         self._tree.show(chat.view if chat else _NO_VIEW, self._host.main.task_id, stamp())
+        self._tree.styles.height = min(self._tree.virtual_size.height, self.size.height - FRAME_LINES - 2)
 
     def on_tree_panel_opened(self, event: TreePanel.Opened) -> None:
         """An agent is looked at; the conversation itself lies below the question."""
