@@ -125,6 +125,7 @@ def best_passages(query: SearchQuery, weights: ConceptWeights, files: Sequence[M
     hits = ConceptMatcher(query)
     places = [(file.ranked, *best_block(query, weights, file, hits)) for file in files]
     top_file = max((ranked.score for ranked, _, _ in places), default=0.0) or 1.0
+    standing = max((place.path_weight for _, place, _ in places), default=1.0)
     top_block = max((place.score for _, place, _ in places), default=0.0) or 1.0
     ordered = [
         replace(
@@ -134,7 +135,7 @@ def best_passages(query: SearchQuery, weights: ConceptWeights, files: Sequence[M
             + NAMED_SHARE * ranked.named
             + SYMBOLS_SHARE * signs.symbols
             + HEAD_SHARE * signs.head
-            + STANDING_SHARE * math.log(place.path_weight)
+            + STANDING_SHARE * math.log(place.path_weight / standing)
             - SHAPE_SHARE * signs.shape,
             coverage=max(place.together, ranked.coverage),
         )

@@ -141,7 +141,7 @@ async def _rewind(app: "TerminalApp", chat: ChatSession, session: str) -> None:
         (str(each.to), f"{local_time(each.at)}  {counted(each.files, 'file'):9} {point_text(each)}")
         for each in reversed(points)
     ]
-    chosen = await app.ask(PickScreen("Go back to before", lines)) if lines else None
+    chosen = await app.ask(PickScreen("Rewind to before which prompt?", lines)) if lines else None
     if chosen is None:
         return
     folder = str(chat.gen.workspace.cwd)
