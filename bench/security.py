@@ -301,7 +301,7 @@ def sandbox(chance: random.Random, count: int, base: Path) -> Section:
     return Section("\n    ".join(["", *lines]), through)
 
 
-NEVER = {"create", "overwrite", "truncate", "kernel", "tcp", "abstract", "signal", "limits"}
+NEVER = {"create", "overwrite", "truncate", "kernel", "tcp", "abstract", "signal", "limits", "calls"}
 NEVER_BEHIND = {
     name: {"guarded", "hidden", "udp", "change"} for name in ("bubblewrap", "Landlock with namespaces")
 }
