@@ -152,7 +152,7 @@ def meaning(
         elif name in TAKES_SHELL_TEXT:
             means.handed.extend(_handed(words[at + 1 :]))
         elif name in RUNNERS and found.runs_from >= 0:
-            _runner(means, words, found.runs_from)
+            _runner(means, words, found.runs_from, assigns=bool(part.assignments))
         elif at in found.heads:
             _builtin(means, name, words[at + 1 :], fed, bare=words[at].value == name)
     return means
@@ -251,14 +251,18 @@ def _may_hold_a_subscript(word: ShellWord) -> bool:
     return "$(" in text or "${" in text or "`" in text
 
 
-def _runner(means: CommandMeaning, words: Sequence[ShellWord], begin: int) -> None:
-    """A program that runs another one: shells behind it read scripts as well."""
+def _runner(means: CommandMeaning, words: Sequence[ShellWord], begin: int, *, assigns: bool) -> None:
+    """A program that runs another one: shells behind it read scripts as well.
+
+    With an assignment before it a shell may also run a file, as BASH_ENV names one.
+    """
     means.handed.extend(_shell_texts(words[begin:]))
     for at in range(begin, len(words)):
         name = base_name(words[at].value) if words[at].literal else ""
         if name in SHELLS:
             use = shell_use(words, at, alone=False)
-            means.opaque = means.opaque or ("" if use.script else use.opaque)
+            assigns = assigns or any("=" in word.value for word in words[begin:at])
+            means.opaque = means.opaque or ("" if use.script and not assigns else use.opaque)
         elif name in TAKES_SHELL_TEXT:
             means.handed.extend(_handed(words[at + 1 :]))
             return
