@@ -5,8 +5,8 @@
 Sections: bash (mutated command lines that are allowed are really run, in a tree in which every change is
 seen), rules (commands of a deny rule behind wrappers and odd builtins), options (read-only programs with
 hostile options and file names), sandbox (every wall, as root and as a user), addresses (URLs with answers of
-DNS), parsers (files that are built to take long). What runs commands does so inside bubblewrap, so that what
-goes through hurts nobody.
+DNS), rebinding (a name server of our own in a network namespace), parsers (files that are built to take
+long). What runs commands does so inside bubblewrap, so that what goes through hurts nobody.
 """
 
 import argparse
@@ -31,6 +31,7 @@ sys.path[:0] = [str(REPOSITORY), str(REPOSITORY / "src")]
 from tests.permissions.bash.reading_corpus import corpus  # noqa: E402
 from tests.permissions.bash.tricky_commands import TRICKY  # noqa: E402
 from tests.permissions.bash.watched import ScratchTree  # noqa: E402
+from tests.web.rebinding import in_own_network  # noqa: E402
 
 from gencode.core.errors import ToolError  # noqa: E402
 from gencode.core.rules import Action, Decision, Mode, Policy, Rule  # noqa: E402
@@ -394,6 +395,16 @@ def _is_public(text: str) -> bool:
     return address.is_global and not address.is_multicast and not special
 
 
+def rebinding(chance: random.Random, count: int, base: Path) -> Section:
+    """Names that lead to another address at their next look-up, with a name server of our own."""
+    ended = in_own_network(base, min(count, 10_000), chance.getrandbits(30))
+    if ended.returncode:
+        return Section(f"not tried ({ended.stderr.strip().splitlines()[-1:]})", [])
+    found = json.loads(ended.stdout)
+    through = [f"{address}: {number} connections" for address, number in found["private"].items()]
+    return Section(f"{found['tried']:,} fetches, {found['answered']:,} answered", through)
+
+
 MOST_SECONDS = 2.0
 """Of processor time, for one file."""
 
@@ -507,6 +518,7 @@ SECTIONS: dict[str, Callable[[random.Random, int, Path], Section]] = {
     "options": options,
     "sandbox": sandbox,
     "addresses": addresses,
+    "rebinding": rebinding,
     "parsers": parsers,
 }
 RUNS_COMMANDS = ("bash", "rules", "options")
