@@ -5,8 +5,9 @@
 Sections: bash (mutated command lines that are allowed are really run, in a tree in which every change is
 seen), rules (commands of a deny rule behind wrappers and odd builtins), options (read-only programs with
 hostile options and file names), sandbox (every wall, as root and as a user), addresses (URLs with answers of
-DNS), rebinding (a name server of our own in a network namespace), parsers (files that are built to take
-long). What runs commands does so inside bubblewrap, so that what goes through hurts nobody.
+DNS), rebinding (a name server of our own in a network namespace), editor (hostile messages to `gen acp`),
+parsers (files that are built to take long). What runs commands does so inside bubblewrap, so that what goes
+through hurts nobody.
 """
 
 import argparse
@@ -28,6 +29,7 @@ from typing import NamedTuple
 REPOSITORY = Path(__file__).parents[1]
 sys.path[:0] = [str(REPOSITORY), str(REPOSITORY / "src")]
 
+from tests.interfaces.acp.hostile_editor import attack as attack_as_editor  # noqa: E402
 from tests.permissions.bash.reading_corpus import corpus  # noqa: E402
 from tests.permissions.bash.tricky_commands import TRICKY  # noqa: E402
 from tests.permissions.bash.watched import ScratchTree  # noqa: E402
@@ -405,6 +407,16 @@ def rebinding(chance: random.Random, count: int, base: Path) -> Section:
     return Section(f"{found['tried']:,} fetches, {found['answered']:,} answered", through)
 
 
+def editor(chance: random.Random, count: int, base: Path) -> Section:
+    """An editor that sends hostile messages to `gen acp`, and such answers."""
+    folder = base / "workspace"
+    folder.mkdir()
+    os.environ |= {"HOME": str(base), "GEN_HOME": str(base / ".gen")}
+    found = asyncio.run(attack_as_editor(folder, min(count, 3_000), chance.getrandbits(30)))
+    through = [*found.faults, *([] if found.alive else ["it did not answer any more"])]
+    return Section(f"{found.sent:,} messages, {found.answered:,} answered", through)
+
+
 MOST_SECONDS = 2.0
 """Of processor time, for one file."""
 
@@ -519,6 +531,7 @@ SECTIONS: dict[str, Callable[[random.Random, int, Path], Section]] = {
     "sandbox": sandbox,
     "addresses": addresses,
     "rebinding": rebinding,
+    "editor": editor,
     "parsers": parsers,
 }
 RUNS_COMMANDS = ("bash", "rules", "options")
