@@ -65,7 +65,8 @@ async def attack(folder: Path, count: int, seed: int) -> Attack:
                 out.write(line_of({"jsonrpc": "2.0", "id": message["id"], "result": answer}))
             elif "method" not in message:
                 heard.append(message)
-                sessions.extend(filter(None, [(message.get("result") or {}).get("sessionId")]))
+                result = cast("dict[str, str]", message.get("result") or {})
+                sessions.extend([result["sessionId"]] if "sessionId" in result else [])
                 if message["id"] == "last":
                     last.set()
 
@@ -95,7 +96,8 @@ async def attack(folder: Path, count: int, seed: int) -> Attack:
         process.kill()
         await process.wait()
         listening.cancel()
-    faults = [str(each["error"]) for each in heard if (each.get("error") or {}).get("code") == INTERNAL_ERROR]
+    errors = [cast("dict[str, Any]", each["error"]) for each in heard if each.get("error")]
+    faults = [str(each) for each in errors if each["code"] == INTERNAL_ERROR]
     return Attack(count, len(heard), faults, alive)
 
 
