@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
+from gencode.core.text import word_set
 from gencode.permissions.bash.forms import made_unknown, values_of
 from gencode.permissions.bash.nested_shells import SHELLS, fed_by_process, is_stdin, shell_use, trap_text
 from gencode.permissions.bash.parts import FrameKind, Part, ShellWord, Unparsable
@@ -23,24 +24,8 @@ _MOVES = frozenset({"cd", "pushd", "popd"})
 _SOURCES = frozenset({"source", "."})
 _KEEPS_TEXT = frozenset({"eval", "trap", "alias"})
 _FIND_RUNS = frozenset({"-exec", "-execdir", "-ok", "-okdir"})
-_SUBSCRIPTS = frozenset(
-    [
-        "test",
-        "[",
-        "printf",
-        "read",
-        "unset",
-        "declare",
-        "typeset",
-        "local",
-        "export",
-        "readonly",
-        "let",
-        "mapfile",
-        "readarray",
-        "getopts",
-        "wait",
-    ]
+_SUBSCRIPTS = word_set(
+    "test [ printf read unset declare typeset local export readonly let mapfile readarray getopts wait"
 )
 _COMPLETES = frozenset({"compgen", "complete"})
 _OPTION_RUNS = {
