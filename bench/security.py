@@ -140,7 +140,7 @@ class Watched:
         before = self.tree.seen()
         for text, neutral in allowed:
             with suppress(ToolError):  # it is refused after all, as git is in a folder that is not there
-                await self._shells.run(CommandRequest(text, self.where, "bench", 5.0, neutral=neutral))
+                await self._shells.run(CommandRequest(text, self.where, "bench", 1.0, neutral=neutral))
         after = self.tree.seen()
         if changed := before != after:
             self._fresh()

@@ -7,7 +7,6 @@ the options that are safe. `readonly` holds what is said beside them.
 from gencode.core.text import word_set as _set
 from gencode.permissions.bash.options import OptionTable
 
-
 SAFE_NAMES = _set(
     "LANG TZ NO_COLOR FORCE_COLOR CLICOLOR COLUMNS LINES CI NODE_ENV RUST_LOG RUST_BACKTRACE"
     " PYTHONUNBUFFERED PYTHONDONTWRITEBYTECODE"
