@@ -51,7 +51,7 @@ MORE = {
     "permission_mode": "#permission-modes",
     "result_cache": "../howto/reuse-results.md",
     "sandbox": "tools.md#bash-and-killshell",
-    "spawn_approval": "../howto/permissions.md#parents-and-children",
+    "spawn_approval": "../howto/permissions.md#parents-and-subagents",
     "silence_seconds": "../howto/background.md#one-that-hangs",
     "task_seconds": "../howto/limits.md#how-long",
     "telemetry": "../howto/traces.md",
@@ -397,7 +397,7 @@ def events_page() -> str:
     lines = [
         NOTE.format(source="src/gencode/core/events.py"),
         "# Events\n\n",
-        "Here you find every event: what the journal holds, and what is only heard while it happens. "
+        "Here you find every event: what the journal holds, and what is only sent while it happens. "
         "[Python](python.md#events) and [HTTP](http.md#streams) say how to follow them; the JSON of an event "
         "has its name as `kind`.\n",
         "\n## In the journal\n\nThese have a number in their task, without gaps.\n",
