@@ -32,7 +32,7 @@ async def test_a_command_that_had_just_been_started_runs(
     commands: CommandRunner, tmp_path: Path, an_hour_passes: Callable[[], None]
 ) -> None:
     ran = asyncio.create_task(commands.run(Command("echo here", tmp_path)))
-    while not commands.running:  # noqa: ASYNC110  # the very next moments count
+    while not commands.running():  # noqa: ASYNC110  # the very next moments count
         await asyncio.sleep(0)
     for _ in range(3):
         await asyncio.sleep(0)
