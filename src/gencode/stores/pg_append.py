@@ -9,20 +9,17 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any
 
-import msgspec
-
 from gencode.budgets.ledger import settles
 from gencode.budgets.limits import cost_between
 from gencode.core.errors import GenCodeError, StoreTrouble
 from gencode.core.events import DurableFact, Event, kind_of
-from gencode.core.task import Task
 from gencode.journal.change_notifier import ChangeNotifier
 from gencode.journal.store import Lease
 from gencode.stores.journal_rules import Growth, extended_journal, lease_lost
-from gencode.stores.ledger_rows import CALL, amounts
+from gencode.stores.ledger_tables import CALL, amounts
 from gencode.stores.pg_ledger import completed
 from gencode.stores.pg_pool import Connection, Pool, storable
-from gencode.stores.sqlite_writes import FOLD, SNAPSHOT_EVERY
+from gencode.stores.task_fold import FOLD, is_snapshot_due, snapshot
 
 MOST_TOGETHER = 64
 MOST_ON_THE_WAY = 2
@@ -221,7 +218,7 @@ def _rows(batch: Sequence[_Append]) -> list[list[Any]]:
                 state.end.at,
                 state.delivered.mailed,
                 append.last,
-                snapshot(state) if _is_due(lease.state, growth) else None,
+                snapshot(state) if is_snapshot_due(lease.state, growth) else None,
             )
         )
         pairs = zip(growth.events, growth.bodies, strict=True)
@@ -244,13 +241,3 @@ def _costs(batch: Sequence[_Append]) -> list[list[Any]]:
         if cost:
             rows += [(after.id, account, *amounts(cost, CALL)) for account in append.lease.path]
     return [settled, *([row[column] for row in rows] for column in range(5))]
-
-
-def _is_due(before: Task, growth: Growth) -> bool:
-    ends = growth.turns_status and growth.state.status.ended
-    return ends or growth.state.seq // SNAPSHOT_EVERY != before.seq // SNAPSHOT_EVERY
-
-
-def snapshot(state: Task) -> str:
-    """The JSON of a snapshot."""
-    return msgspec.json.encode(state).decode()

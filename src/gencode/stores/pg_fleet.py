@@ -19,14 +19,13 @@ from gencode.stores.journal_rules import (
     task_ids,
     task_missing,
 )
-from gencode.stores.ledger_rows import SpendingPath
+from gencode.stores.ledger_tables import SpendingPath
 from gencode.stores.pg_errors import TROUBLES, trouble
 from gencode.stores.pg_ledger import completed, route_from
 from gencode.stores.pg_pool import Connection, alone, storable
 from gencode.stores.pg_task_rows import EnqueueConnection, NewTaskRow, NotCombinable
 from gencode.stores.postgres import PostgresStore
-from gencode.stores.sqlite_writes import FOLD
-from gencode.stores.task_fold import snapshot_of
+from gencode.stores.task_fold import FOLD, snapshot_of
 
 if TYPE_CHECKING:
     from gencode.stores.pg_request_pacing import PostgresRequestPacing

@@ -6,7 +6,6 @@ compared with facts are text, as in the facts; only leases and workers go by the
 
 from gencode.core.errors import StoreTrouble
 from gencode.journal.owner import owner_state, process_label
-from gencode.stores.pg_ledger import LEDGER
 from gencode.stores.pg_pool import Connection, Pool, alone
 from gencode.stores.pg_workspace_transfer import LACKS, TRANSFER_TABLES
 
@@ -158,6 +157,33 @@ CREATE TABLE gen_claim (
     at timestamptz NOT NULL DEFAULT clock_timestamp()
 );
 """
+_LEDGER = """
+ALTER TABLE gen_task ADD COLUMN paid_by text COLLATE "C";
+ALTER TABLE gen_task ADD COLUMN counted boolean NOT NULL DEFAULT false;
+CREATE INDEX gen_task_paid ON gen_task (paid_by) WHERE paid_by IS NOT NULL;
+CREATE TABLE gen_account (
+    id text COLLATE "C" PRIMARY KEY,
+    path text[] COLLATE "C" NOT NULL,
+    agent text NOT NULL,
+    open boolean NOT NULL,
+    calls bigint NOT NULL,
+    limit_turns bigint, limit_tokens bigint, limit_usd bigint, limit_spawns bigint,
+    spent_turns bigint NOT NULL, spent_tokens bigint NOT NULL,
+    spent_usd bigint NOT NULL, spent_spawns bigint NOT NULL,
+    held_turns bigint NOT NULL, held_tokens bigint NOT NULL, held_usd bigint NOT NULL,
+    top text COLLATE "C" NOT NULL,
+    session text COLLATE "C" NOT NULL
+) WITH (fillfactor = 50);
+CREATE INDEX gen_account_top ON gen_account (top);
+CREATE INDEX gen_account_session ON gen_account (session) WHERE session <> '';
+CREATE TABLE gen_hold (
+    task text COLLATE "C" PRIMARY KEY,
+    owner text NOT NULL,
+    path text[] COLLATE "C" NOT NULL,
+    turns bigint NOT NULL, tokens bigint NOT NULL, usd bigint NOT NULL,
+    at timestamptz NOT NULL DEFAULT clock_timestamp()
+) WITH (fillfactor = 50);
+"""
 # The version of 0.2. A program of 0.1 that is still there must not write: it knows neither the facts nor the
 # budgets of 0.2. What it writes into is a view by now, and its sentence about that ends with this one.
 _VERSION_6 = """
@@ -204,7 +230,7 @@ MIGRATIONS: tuple[str, ...] = (
     _VERSION_3,
     TRANSFER_TABLES,
     _VERSION_5,
-    f"{LACKS};{LEDGER}{_VERSION_6}",
+    f"{LACKS};{_LEDGER}{_VERSION_6}",
     "ALTER TABLE gen_account ADD COLUMN seconds double precision",
     _VERSION_8,
 )
