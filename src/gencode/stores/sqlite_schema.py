@@ -465,8 +465,8 @@ def _migrate(connection: sqlite3.Connection, path: Path) -> Migration:
         return Migration(VERSION, VERSION)
     if 0 < version < OLDEST:
         raise StoreTrouble(
-            f"The database {path} has version {version}, which no release made; move it away, or set GEN_HOME "
-            "to another folder. Nothing was changed."
+            f"The database {path} has version {version}, which no release made; move it away, or set "
+            "GEN_HOME to another folder. Nothing was changed."
         )
     backup: Path | None = None
     if version:
