@@ -221,11 +221,20 @@ def _rows(batch: Sequence[_Append]) -> list[list[Any]]:
                 snapshot(state) if is_snapshot_due(lease.state, growth) else None,
             )
         )
-        pairs = zip(growth.events, growth.bodies, strict=True)
-        facts += [(state.id, e.seq, kind_of(e.fact), body.decode(), e.at) for e, body in pairs]
+        facts += [(state.id, *fact) for fact in zip(*fact_columns(growth), strict=True)]
     return [[row[column] for row in tasks] for column in range(12)] + [
         [row[column] for row in facts] for column in range(5)
     ]
+
+
+def fact_columns(growth: Growth) -> tuple[list[Any], ...]:
+    """The numbers, kinds, JSON and times of events."""
+    return (
+        [event.seq for event in growth.events],
+        [kind_of(event.fact) for event in growth.events],
+        [body.decode() for body in growth.bodies],
+        [event.at for event in growth.events],
+    )
 
 
 def _costs(batch: Sequence[_Append]) -> list[list[Any]]:

@@ -7,10 +7,10 @@ from typing import Any
 import asyncpg
 
 from gencode.budgets.limits import cost_of
-from gencode.core.events import kind_of
 from gencode.core.task import Task
 from gencode.stores.journal_rules import Growth, task_missing, tasks_running
 from gencode.stores.ledger_tables import CALL, Accounts, SpendingPath, amounts
+from gencode.stores.pg_append import fact_columns
 from gencode.stores.pg_ledger import completed
 from gencode.stores.pg_pool import Connection, PostgresStatements, storable
 from gencode.stores.task_fold import FOLD, snapshot
@@ -124,17 +124,20 @@ class NewTaskRow:
             state.delivered.mailed,
             self._dispatch,
         )
-        facts: tuple[Any, ...] = (
-            [each.seq for each in events],
-            [kind_of(each.fact) for each in events],
-            [body.decode() for body in self._growth.bodies],
-            [each.at for each in events],
-        )
         route = self._route
         paid = (route.session or None) if route is not None and len(route.tasks) == 1 else None
         above = list(route.path[1:]) if route is not None else []
         cost = amounts(cost_of(state), CALL)
-        return (*row, *facts, FOLD, snapshot(state), paid, route is not None, above, *cost)
+        return (
+            *row,
+            *fact_columns(self._growth),
+            FOLD,
+            snapshot(state),
+            paid,
+            route is not None,
+            above,
+            *cost,
+        )
 
 
 async def delete(connection: Connection, task: str) -> list[str]:
