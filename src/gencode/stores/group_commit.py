@@ -275,8 +275,5 @@ class SqliteStatements:
         """Run a statement for each of some rows of values."""
         self._cursor.executemany(SQLITE.translated(statement), rows)
 
-    async def lock_table(self, table: str) -> None:
-        """Do nothing: the open transaction is the only one that writes."""
-
     async def announce(self, news: str) -> None:
         """Do nothing: other processes see the commit by its number."""

@@ -66,6 +66,8 @@ _LOCKED = f"{_ON_PATH} {{for_update}}"
 _OF_TREE = f"{_SELECT} WHERE top = $1"
 _OPEN_OF_TREE = f"{_OF_TREE} AND open = {{true}}"
 _OPEN_OF_SESSION = f"{_SELECT} WHERE open = {{true}} AND session <> '' AND session = $1"
+# Nobody else writes to the table until the transaction ends; with SQLite nobody does anyway.
+_LOCK_ALL = "{lock_table:gen_account}"
 _THERE = "SELECT 1 FROM gen_account WHERE id = $1"
 _IDS = "SELECT id FROM gen_account ORDER BY id"
 _PUT = """
@@ -83,6 +85,7 @@ ON CONFLICT (id) DO UPDATE SET
     held_turns = excluded.held_turns, held_tokens = excluded.held_tokens, held_usd = excluded.held_usd,
     seconds = excluded.seconds, top = excluded.top, session = excluded.session
 """
+# For accounts in the order of their ids, in which everybody locks them.
 _CARRY = """
 UPDATE gen_account SET calls = calls + $2, held_turns = held_turns + $3, held_tokens = held_tokens + $4,
                        held_usd = held_usd + $5
@@ -187,15 +190,17 @@ class Accounts:
     def __init__(self, statements: Statements) -> None:
         self._statements = statements
 
-    async def route(self, task: str | None) -> SpendingPath:
+    async def route(self, task: str) -> SpendingPath:
         """The accounts that a task spends from."""
-        return SpendingPath(()) if task is None else route_of(await self._statements.fetch(_ROUTE, task))
+        return route_of(await self._statements.fetch(_ROUTE, task))
 
     async def on(self, path: Sequence[str], *, lock: bool = False) -> dict[str, Account]:
         """The accounts on a path, and every open one below those that have a limit."""
         if not path:
             return {}
         rows = await self._statements.fetch(listing(_LOCKED if lock else _ON_PATH, len(path)), *path)
+        if not rows:  # as for most calls
+            return {}
         found = {row[0]: _account(row) for row in rows}
         limiting = [row for row in rows if found[row[0]].limits]
         sessions = {row[18] for row in limiting if row[18] == row[0]}
@@ -223,7 +228,7 @@ class Accounts:
         if isinstance(verdict, Granted) and verdict.bounded:
             need = amounts(hold.need, CALL)
             await self._statements.fetch(_HOLD, hold.task, hold.owner, " ".join(hold.path), *need)
-            await self._carry([(each, 1, *need) for each in hold.path])
+            await self._statements.run_many(_CARRY, sorted((each, 1, *need) for each in hold.path))
         elif isinstance(verdict, Wait):
             holders = await self._statements.fetch(_HOLDERS, verdict.account)
             return replace(verdict, holders=frozenset(row[0] for row in holders))
@@ -274,7 +279,7 @@ class Accounts:
         """Open accounts for tasks that have a budget in their journal only."""
         if not route.unread:
             return
-        await self._statements.lock_table("gen_account")
+        await self._statements.fetch(_LOCK_ALL)
         for task in route.unread:
             if not await self._statements.fetch(_THERE, task):
                 own = await self.route(task)
@@ -285,7 +290,7 @@ class Accounts:
 
     async def move(self, route: SpendingPath, session: str) -> SpendingPath:
         """Charge a tree, with all that it has cost, to another session."""
-        await self._statements.lock_table("gen_account")
+        await self._statements.fetch(_LOCK_ALL)
         top = route.tasks[-1]
         await self._statements.fetch(_PAY, top, session or None)
         for row in await self._statements.fetch(_OF_TREE, top):
@@ -295,7 +300,7 @@ class Accounts:
 
     async def recount(self, accounts: Sequence[str] | None = None) -> list[str]:
         """Recompute from the journals what was spent from accounts (None: all); those that were corrected."""
-        await self._statements.lock_table("gen_account")
+        await self._statements.fetch(_LOCK_ALL)
         if accounts is None:
             accounts = [row[0] for row in await self._statements.fetch(_IDS)]
         wrong: list[str] = []
@@ -334,7 +339,7 @@ class Accounts:
         """
         await self.learn(route)
         if not await self._statements.fetch(_THERE, account):
-            await self._statements.lock_table("gen_account")
+            await self._statements.fetch(_LOCK_ALL)
 
     async def _counted(self, account: str, route: SpendingPath) -> Account:
         """A new account, with what was spent and is held below it."""
@@ -361,12 +366,8 @@ class Accounts:
         return found
 
     async def _dropped(self, rows: Sequence[Row]) -> None:
-        for path, *need in rows:
-            await self._carry([(each, -1, *(-amount for amount in need)) for each in path.split()])
-
-    async def _carry(self, rows: Sequence[tuple[object, ...]]) -> None:
-        """Change what is held of some accounts, in the order in which everybody locks them."""
-        await self._statements.run_many(_CARRY, sorted(rows))
+        changes = [(each, -1, *(-amount for amount in need)) for path, *need in rows for each in path.split()]
+        await self._statements.run_many(_CARRY, sorted(changes))
 
 
 LIMITS = "ledger"

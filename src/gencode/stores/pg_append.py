@@ -13,13 +13,14 @@ from gencode.budgets.ledger import settles
 from gencode.budgets.limits import cost_between
 from gencode.core.errors import GenCodeError, StoreTrouble
 from gencode.core.events import DurableFact, Event, kind_of
+from gencode.core.task import Task
 from gencode.journal.change_notifier import ChangeNotifier
 from gencode.journal.store import Lease
 from gencode.stores.journal_rules import Growth, extended_journal, lease_lost
 from gencode.stores.ledger_tables import CALL, amounts
 from gencode.stores.pg_ledger import completed
 from gencode.stores.pg_pool import Connection, Pool, storable
-from gencode.stores.task_fold import FOLD, is_snapshot_due, snapshot
+from gencode.stores.task_fold import FOLD, SNAPSHOT_EVERY, snapshot
 
 MOST_TOGETHER = 64
 MOST_ON_THE_WAY = 2
@@ -218,13 +219,18 @@ def _rows(batch: Sequence[_Append]) -> list[list[Any]]:
                 state.end.at,
                 state.delivered.mailed,
                 append.last,
-                snapshot(state) if is_snapshot_due(lease.state, growth) else None,
+                snapshot(state) if _is_due(lease.state, growth) else None,
             )
         )
         facts += [(state.id, *fact) for fact in zip(*fact_columns(growth), strict=True)]
     return [[row[column] for row in tasks] for column in range(12)] + [
         [row[column] for row in facts] for column in range(5)
     ]
+
+
+def _is_due(before: Task, growth: Growth) -> bool:
+    ends = growth.turns_status and growth.state.status.ended
+    return ends or growth.state.seq // SNAPSHOT_EVERY != before.seq // SNAPSHOT_EVERY
 
 
 def fact_columns(growth: Growth) -> tuple[list[Any], ...]:

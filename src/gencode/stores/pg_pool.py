@@ -417,10 +417,6 @@ class PostgresStatements:
         """Run a statement for each of some rows of values."""
         await self._connection.executemany(POSTGRES.translated(statement), rows)
 
-    async def lock_table(self, table: str) -> None:
-        """Keep others from writing to a table until the transaction ends."""
-        await self._connection.execute(f"LOCK TABLE {table} IN EXCLUSIVE MODE")
-
     async def announce(self, news: str) -> None:
         """Tell all processes of a kind of change, once it is committed."""
         await self._connection.execute("SELECT pg_notify($1, $2)", WAKE, news)

@@ -24,10 +24,6 @@ class Statements(Protocol):
         """Run a statement for each of some rows of values."""
         ...
 
-    def lock_table(self, table: str) -> Coroutine[Any, Any, None]:
-        """Keep others from writing to a table until the transaction ends; SQLite has one writer anyway."""
-        ...
-
     def announce(self, news: str) -> Coroutine[Any, Any, None]:
         """Tell all processes of a kind of change, once it is committed; with SQLite they look."""
         ...
@@ -90,6 +86,7 @@ SQLITE = SqlDialect(
     number="{}",
     skip_locked="",
     for_update="",
+    lock_table="SELECT 1 WHERE 0",
     share="",
     true="1",
     array="{}",
@@ -107,6 +104,7 @@ POSTGRES = SqlDialect(
     number="{}::bigint",
     skip_locked="FOR UPDATE SKIP LOCKED",
     for_update="FOR UPDATE",
+    lock_table="LOCK TABLE {} IN EXCLUSIVE MODE",
     share="FOR SHARE OF {}",
     true="true",
     array="string_to_array({}, ' ')",

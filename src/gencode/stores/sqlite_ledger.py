@@ -30,10 +30,11 @@ class CommitLedger:
 
     def check_created(self, state: Task, session: str) -> SpendingPath:
         """The accounts of a new task; BudgetSpent when those above have too little left for it."""
-        above = without_waiting(self._accounts.route(state.parent))
-        if above.unread:
+        route = SpendingPath((state.id,), session)
+        if state.parent is not None:
+            above = without_waiting(self._accounts.route(state.parent))
             without_waiting(self._accounts.learn(above))
-        route = SpendingPath((state.id, *above.tasks), above.session if above.tasks else session)
+            route = SpendingPath((state.id, *above.tasks), above.session if above.tasks else session)
         if limited(state.terms.budget) or self._is_limited(route.path[1:]):
             without_waiting(self._accounts.check_created(state, route))
         return route

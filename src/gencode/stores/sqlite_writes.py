@@ -19,7 +19,7 @@ from gencode.stores.journal_rules import (
     tasks_running,
 )
 from gencode.stores.sqlite_ledger import CommitLedger
-from gencode.stores.task_fold import FOLD, SNAPSHOT_EVERY, is_snapshot_due, snapshot
+from gencode.stores.task_fold import FOLD, SNAPSHOT_EVERY, snapshot
 
 _INSERT_SESSION = """
 INSERT INTO gen_task (id, agent, cwd, conversation, parent, status, model, created_at, updated_at, ended_at,
@@ -131,7 +131,8 @@ class AppendEvents(WriteStep[list[Event]]):
         if not self._advance(growth, turns_status):
             raise lease_lost(state.id)
         _write_facts(cursor, growth, lease.epoch)
-        if is_snapshot_due(before, growth):
+        ends = turns_status and state.status.ended
+        if ends or state.seq // SNAPSHOT_EVERY != before.seq // SNAPSHOT_EVERY:
             _write_snapshot(cursor, state)
         if state.delivered.mailed != before.delivered.mailed:
             cursor.execute(_RECEIVED, (state.delivered.mailed, state.id))

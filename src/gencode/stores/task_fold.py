@@ -12,7 +12,7 @@ from gencode.core.old_events import stored_fact
 from gencode.core.status import EndReason, Status
 from gencode.core.structs import replace
 from gencode.core.task import RECORDS, Task, fold
-from gencode.stores.journal_rules import Growth, is_moment
+from gencode.stores.journal_rules import is_moment
 
 StoredFact = Sequence[Any]
 """Number, time and JSON of a fact."""
@@ -93,13 +93,6 @@ def unreadable(state: Task | None, why: CorruptFact) -> Task | None:
         state.end, at=state.touched_at or state.created_at, reason=EndReason.UNREADABLE, error=str(why)
     )
     return replace(state, status=Status.FAILED, end=end, run=replace(state.run, since=None))
-
-
-def is_snapshot_due(before: Task, growth: Growth) -> bool:
-    """Whether a snapshot is written with some facts: the last ones of a run, or as many as are folded."""
-    after = growth.state
-    ends = after.status.ended and growth.turns_status
-    return ends or after.seq // SNAPSHOT_EVERY != before.seq // SNAPSHOT_EVERY
 
 
 def snapshot(state: Task) -> str:
