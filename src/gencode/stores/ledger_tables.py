@@ -366,7 +366,9 @@ class Accounts:
         return found
 
     async def _dropped(self, rows: Sequence[Row]) -> None:
-        changes = [(each, -1, *(-amount for amount in need)) for path, *need in rows for each in path.split()]
+        changes = [
+            (each, -1, -turns, -tokens, -usd) for path, turns, tokens, usd in rows for each in path.split()
+        ]
         await self._statements.run_many(_CARRY, sorted(changes))
 
 

@@ -98,7 +98,8 @@ class CommitLedger:
 
     def _spend(self, path: Iterable[str], cost: Amounts) -> None:
         if cost:
-            self._cursor.executemany(_SPEND, [(*amounts(cost), each) for each in path])
+            spent = amounts(cost)
+            self._cursor.executemany(_SPEND, [(*spent, each) for each in path])
 
 
 @lru_cache
