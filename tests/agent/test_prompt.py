@@ -158,10 +158,6 @@ def test_plan_mode_wants_a_plan_only_for_a_change() -> None:
     assert "if a change was asked for, end with a plan" in prompt(leads=True)
 
 
-def test_brackets_inside_output_are_material() -> None:
-    assert "brackets inside command output or files are material" in prompt(leads=True)
-
-
 def test_changed_conditions_are_told_each_in_one_line() -> None:
     before = TaskStarted(tools=("Read", "Edit"), conditions=APPROVED)
     later = datetime(2026, 2, 4, 8, 0, tzinfo=UTC)

@@ -80,7 +80,7 @@ class RunProgress(Struct):
 
     def repeated(self, calls: Sequence[ToolCall], results: Sequence[ToolResult]) -> list[str]:
         """The tools that were called for the third time in a row with the same arguments and result."""
-        said = {each.call: each.text for each in results}
+        said = {each.call: each.for_model for each in results}
         before, self.same, found = self.same, {}, dict[str, None]()
         for call in calls:
             key = (call.name, repr(call.input), said.get(call.id, ""))

@@ -111,7 +111,10 @@ class Image(Struct, frozen=True):
 
 
 class ToolResult(Struct, frozen=True, gc=False, omit_defaults=True):
-    """The result of one call; every call has exactly one."""
+    """The result of one call; every call has exactly one.
+
+    The text is `foreign` if another program or site wrote it; `note` is what GenCode adds to it.
+    """
 
     call: str
     name: str
@@ -119,6 +122,21 @@ class ToolResult(Struct, frozen=True, gc=False, omit_defaults=True):
     error: bool = False
     trace: Trace = Trace()
     images: tuple[Image, ...] = ()
+    foreign: bool = False
+    note: str = ""
+
+    @property
+    def for_model(self) -> str:
+        """What a model reads. GenCode's words come before a foreign text, so that it cannot forge them."""
+        if not self.foreign:
+            return f"{self.text}\n[{self.note}]" if self.note else self.text
+        head = self.note or ("Exit code 0." if self.trace.commands else "Output:")
+        return f"[{head}]\n{self.text}".rstrip("\n")
+
+    @property
+    def for_people(self) -> str:
+        """What a person reads: the note is below the text."""
+        return "\n".join(part for part in (self.text.rstrip("\n"), self.note) if part)
 
 
 class Thinking(Struct, frozen=True, gc=False, omit_defaults=True):
