@@ -9,7 +9,8 @@ from msgspec.structs import replace
 
 from gencode.agent.agent_environment import AgentEnvironment, GitState, sandbox_lines
 from gencode.agent.prompt import changed_conditions, listing, system_prompt
-from gencode.core.events import RunConditions, TaskStarted
+from gencode.core.events import TaskStarted
+from gencode.core.messages import RunConditions
 from gencode.core.rules import Mode
 from gencode.core.spec import AgentSpec
 from gencode.core.text import inert, one_line

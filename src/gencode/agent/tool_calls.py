@@ -153,14 +153,14 @@ async def perform(setup: RunSetup, prepared: PreparedCall, record: Recorder, sto
         )
     record.tell(CallFinished(call.id, call.name, output.text.partition("\n")[0][:200], output.error))
     text = await _fitting(setup, record, output)
-    return _result(call, replace(output, text=text))
+    return _result(call, output, text)
 
 
-def _result(call: ToolCall, output: ToolOutput) -> ToolResult:
+def _result(call: ToolCall, output: ToolOutput, text: str) -> ToolResult:
     return ToolResult(
         call.id,
         call.name,
-        output.text,
+        text,
         output.error,
         output.trace,
         output.images,
@@ -184,7 +184,7 @@ async def _run(
         record.defer(_decided(setup, replace(prepared, decision=decision)))  # calls beside it may be writing
         raise Denied(refusal(decision))
     output = await work(arguments)
-    result = _result(prepared.call, output)
+    result = _result(prepared.call, output, output.text)
     # If what follows is cut, this is not lost.
     record.answers[prepared.call.id] = replace(result, text=clip(output.text))
     more = await setup.hooks.after(prepared.call, result)

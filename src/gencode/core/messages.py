@@ -7,6 +7,7 @@ from typing import Any
 from msgspec import Struct
 
 from gencode.core.place import TaskPlace
+from gencode.core.rules import Mode
 from gencode.core.status import EndReason, WaitFor
 
 
@@ -146,6 +147,16 @@ class Thinking(Struct, frozen=True, gc=False, omit_defaults=True):
     signature: str = ""
 
 
+class RunConditions(Struct, frozen=True, gc=False, omit_defaults=True):
+    """What an agent was told about its run: the mode, who can approve calls, the day, and the model."""
+
+    mode: Mode
+    approver: bool = False
+    """Whether somebody can approve its calls."""
+    day: str = ""
+    model: str = ""
+
+
 class NoticeKind(StrEnum):
     """What a message of GenCode to an agent is about, where something is decided by that later."""
 
@@ -184,6 +195,8 @@ class SystemNotice(Struct, frozen=True, gc=False, omit_defaults=True):
     """For SUMMARY: the list of todos as it was last shown."""
     limited: tuple[str, ...] = ()
     """For MODE: its own mode, who limits it, and the mode of that."""
+    conditions: RunConditions | None = None
+    """What its agent knows of its permissions from now on."""
 
 
 def place_message(text: str, place: TaskPlace) -> "UserMessage":
