@@ -86,7 +86,7 @@ class RunProgress(Struct):
 
     def repeated(self, calls: Sequence[ToolCall], results: Sequence[ToolResult]) -> list[str]:
         """The tools that were called for the third time in a row with the same arguments and result."""
-        said = {each.call: each.for_model for each in results}
+        said = {each.call: f"{each.note}\n{each.text}" for each in results}
         before, self.same, found = self.same, {}, dict[str, None]()
         for call in calls:
             key = (call.name, repr(call.input), said.get(call.id, ""))
@@ -115,7 +115,12 @@ async def run(setup: RunSetup, transcript: list[Message], record: Recorder, stop
         if setup.limits.left(course.turns) == LAST_TURNS < course.turns:
             await add_notice(transcript, record, TURNS_LEFT.format(turns=LAST_TURNS))
         course.turns += 1
-        if course.turns > 1 and course.policies:
+        approvals = gate.approvals
+        if (
+            course.turns > 1
+            and course.policies
+            and (gate.chain[0] is not course.policies[0] or approvals.background is not course.background)
+        ):
             await tell_permissions(setup, transcript, record, course)
         if come := setup.toolbox.grow():
             await add_notice(transcript, record, NEW_TOOLS.format(names=", ".join(come)))
@@ -158,8 +163,6 @@ async def tell_permissions(
 ) -> None:
     """Tell the agent that its permissions have changed since its last turn, as with a switch of the mode."""
     chain, approvals, before = setup.gate.chain, setup.gate.approvals, course.policies
-    if chain[0] is before[0] and approvals.background is course.background:
-        return
     from gencode.agent.prompt import changed_permissions
 
     approver = replace(approvals, background=course.background).reach_person

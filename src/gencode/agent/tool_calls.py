@@ -153,20 +153,8 @@ async def perform(setup: RunSetup, prepared: PreparedCall, record: Recorder, sto
         )
     record.tell(CallFinished(call.id, call.name, output.text.partition("\n")[0][:200], output.error))
     text = await _fitting(setup, record, output)
-    return _result(call, output, text)
-
-
-def _result(call: ToolCall, output: ToolOutput, text: str) -> ToolResult:
-    return ToolResult(
-        call.id,
-        call.name,
-        text,
-        output.error,
-        output.trace,
-        output.images,
-        output.foreign,
-        output.note,
-    )
+    name, foreign, note = call.name, output.foreign, output.note
+    return ToolResult(call.id, name, text, output.error, output.trace, output.images, foreign, note)
 
 
 async def _run(
@@ -184,9 +172,10 @@ async def _run(
         record.defer(_decided(setup, replace(prepared, decision=decision)))  # calls beside it may be writing
         raise Denied(refusal(decision))
     output = await work(arguments)
-    result = _result(prepared.call, output, output.text)
-    # If what follows is cut, this is not lost.
-    record.answers[prepared.call.id] = replace(result, text=clip(output.text))
+    call, text = prepared.call, output.text
+    result = ToolResult(call.id, call.name, text, output.error, foreign=output.foreign, note=output.note)
+    given = replace(result, text=clip(text), trace=output.trace, images=output.images)
+    record.answers[call.id] = given  # if what follows is cut, this is not lost
     more = await setup.hooks.after(prepared.call, result)
     said = f"A hook adds:\n{quoted(disarmed(more))}" if more else ""
     return replace(output, note="\n".join(filter(None, (output.note, said))))
