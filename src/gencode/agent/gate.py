@@ -42,7 +42,6 @@ from gencode.permissions.calls import (
 )
 from gencode.permissions.chain import grant_for
 from gencode.permissions.decision import NEEDS_APPROVAL, decide, paths_of
-from gencode.permissions.explanation import lifting
 from gencode.permissions.grants import Grants
 from gencode.permissions.hidden_paths import hidden_paths
 from gencode.permissions.links import as_links_lead
@@ -488,8 +487,9 @@ def refusal(decision: Decision) -> str:
                 return f"{DECLINED} They wrote: {disarmed_line(decision.said, LONGEST_REASON)}\n{FOLLOW}"
             return f"{DECLINED}\n{RESPECT}"
         case DecidedBy.NOBODY | DecidedBy.SILENCE:
-            way = lifting(decision) if decision.offers and decision.by is DecidedBy.NOBODY else ""
-            way = f" The user can allow it with {way}." if way else ""
+            rules = decision.offers if decision.by is DecidedBy.NOBODY else ()
+            named = " and ".join(f"`{rule.spelled}`" for rule in rules)
+            way = f" The user can allow it with the rule{'s' if rules[1:] else ''} {named}." if rules else ""
             return f"Refused: {decision.why[:1].lower()}{decision.why[1:]}{way}"
         case DecidedBy.RULES if decision.remedy not in (Remedy.OTHER_AGENT, Remedy.SERVER):
             return f"Refused: {decision.why}"
