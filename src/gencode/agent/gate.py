@@ -489,7 +489,9 @@ def refusal(decision: Decision) -> str:
         case DecidedBy.NOBODY | DecidedBy.SILENCE:
             rules = decision.offers if decision.by is DecidedBy.NOBODY else ()
             named = " and ".join(f"`{rule.spelled}`" for rule in rules)
-            way = f" The user can allow it with the rule{'s' if rules[1:] else ''} {named}." if rules else ""
+            mode = "the mode acceptEdits or " if decision.remedy is Remedy.OFFERS_OR_ACCEPT_EDITS else ""
+            plural = "s" if rules[1:] else ""
+            way = f" The user can allow it with {mode}the rule{plural} {named}." if rules else ""
             return f"Refused: {decision.why[:1].lower()}{decision.why[1:]}{way}"
         case DecidedBy.RULES if decision.remedy not in (Remedy.OTHER_AGENT, Remedy.SERVER):
             return f"Refused: {decision.why}"
