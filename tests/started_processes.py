@@ -26,7 +26,7 @@ class StartedProcesses:
             start(popen, *values, **options)
             self._started.append(popen)
 
-        subprocess.Popen.__init__ = started
+        subprocess.Popen.__init__ = started  # pyright: ignore
 
     def forget(self) -> None:
         """Those started so far end by themselves, or with the fixture that started them."""
