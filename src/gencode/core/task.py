@@ -91,13 +91,15 @@ class RunAnswers(Struct, frozen=True, gc=False, omit_defaults=True):
     def after_message(self, message: UserMessage, said: str, *, results: bool = False) -> "RunAnswers":
         """The state after a message came to an agent that has replied with `said`.
 
-        A reply stays part of the answer when a message of a person or another agent follows it, and with
-        `results` also when a delivered result does: a person reads every reply, a waiting parent only those
-        after the last result. Any other message asks the agent to answer anew.
+        A reply stays part of the answer when a message of a person or another agent follows it, or the end of
+        a background command, and with `results` also when a delivered result does: a person reads every
+        reply, a waiting parent only those after the last result. Any other message asks the agent to answer
+        anew.
         """
         if not self.whole:
             return self
-        if not (message.mail or (results and message.delivers)):
+        only_commands = message.commands and not message.ends
+        if not (message.mail or only_commands or (results and message.delivers)):
             return replace(self, whole=False)
         said, old = said.strip(), len(self.before)
         more = (old + len(BETWEEN),) if 0 < old < len(said) else ()

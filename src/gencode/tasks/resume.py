@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING
 from gencode.agent.models import OWN, Model, ModelRegistry
 from gencode.core.errors import Conflict, UserMistake
 from gencode.core.events import Event, MessageAdded, SessionRewound, TaskCreated, TaskQueued, TaskStarted
-from gencode.core.messages import AssistantMessage, Message, NoticeKind, SystemNotice, UserMessage
+from gencode.core.messages import (
+    AssistantMessage,
+    Message,
+    NoticeKind,
+    RunConditions,
+    SystemNotice,
+    UserMessage,
+)
 from gencode.core.rules import Policy
 from gencode.core.spec import AgentSpec, Workspace
 from gencode.core.status import Status
@@ -278,12 +285,19 @@ def queued_start(started: TaskStarted) -> tuple[TaskQueued, tuple[TaskStarted]]:
 
 
 def last_start(events: Sequence[Event]) -> TaskStarted | None:
-    """The last start of an agent, with its prompt; None if there was none."""
-    started = [event.fact for event in events if isinstance(event.fact, TaskStarted)]
-    if not started:
-        return None
-    system = next((each.system for each in reversed(started) if each.system), "")
-    return replace(started[-1], system=system)
+    """The last start of an agent, with its prompt and what it was told since; None if there was none."""
+    last: TaskStarted | None = None
+    for event in events:
+        match event.fact:
+            case TaskStarted() as started:
+                last = replace(started, system=started.system or (last.system if last else ""))
+            case MessageAdded(UserMessage(notice=SystemNotice(conditions=RunConditions() as told))) if last:
+                if last.conditions is not None:  # the permissions changed while it ran
+                    now = replace(last.conditions, mode=told.mode, approver=told.approver)
+                    last = replace(last, conditions=now)
+            case _:
+                pass
+    return last
 
 
 def _place(depth: int, here: Caller, model: Model, chain: Chain, spec: AgentSpec) -> Caller:
