@@ -1,4 +1,4 @@
-"""What is known about one call when it is judged, and how rules find its subject."""
+"""The facts about a tool call that a permission decision uses, and the subject that rules match."""
 
 import re
 from collections.abc import Iterator, Set
