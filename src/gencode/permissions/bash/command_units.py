@@ -56,9 +56,9 @@ class Unit(Struct):
 
     `words` are what transparent wrappers leave of its words. `more_than_read` says why it is not read-only.
     A `plain_shell` is `sh -c` whose script takes its place. A `strict_only` unit is text that a dispatcher
-    hands to a shell: only deny and ask rules look at it. `tracks` is what those rules read, `forms` what allow
-    rules read. `exact` are the words that a rule must equal to lift a guard. `move`: it changes the folder;
-    `own` are the folders that it goes to for itself, as `git -C` does (None where one is not known).
+    hands to a shell: only deny and ask rules look at it. `tracks` is what those rules read, `forms` what
+    allow rules read. `exact` are the words that a rule must equal to lift a guard. `move`: it changes the
+    folder; `own` are the folders that it goes to for itself, as `git -C` does (None where one is not known).
     `behind_xargs`: further words come when it runs, and for `replaced`.
     """
 
