@@ -9,7 +9,14 @@ from gencode.agent.tool_calls import interrupted
 from gencode.core.budget import Budget
 from gencode.core.errors import UserMistake
 from gencode.core.events import DurableFact, Event, MessageAdded, TaskCreated, TaskForked
-from gencode.core.messages import ToolMessage, UserMessage, unanswered
+from gencode.core.messages import (
+    NoticeKind,
+    SystemNotice,
+    ToolMessage,
+    ToolResult,
+    UserMessage,
+    unanswered,
+)
 from gencode.core.place import TaskPlace, WorkerCopy
 from gencode.core.rules import Policy
 from gencode.core.spec import ForkPoint, TaskRequest, Workspace
@@ -21,6 +28,12 @@ from gencode.permissions.chain import narrowed, narrower
 from gencode.sessions.session import Caller
 from gencode.tasks.task_folders import place_notice
 
+FORKED = (
+    "[You are now a subagent: a fork of this conversation, which knows all of it. Do the task below and "
+    "nothing else: the agent that started you does the rest. It reads only your last reply, as a report; the "
+    "user reads nothing of what you write.]"
+)
+NOT_TO_YOU = "The agent that started you gets the result of this call."
 AFTERWARDS = "this fork begins before they were answered"
 LATER = (
     "[You are a fork of task {task}, from its event {at} on. Files are as they are now, with all later "
@@ -147,6 +160,16 @@ def forked_memory(
         if _worked_later(events, point.at):
             said.append(UserMessage(LATER.format(task=task, at=point.at), sender="system"))
     return TaskForked(task, point.at, tuple(said))
+
+
+def context_of(task: str, events: Sequence[Event]) -> TaskForked:
+    """The transcript of a running task for a subagent that starts as its fork."""
+    at = events[-1].seq or 0
+    said = transcript_of(events)
+    if cut := unanswered(said):
+        said.append(ToolMessage(tuple(ToolResult(call.id, call.name, NOT_TO_YOU) for call in cut)))
+    note = UserMessage(FORKED, "system", notice=SystemNotice(NoticeKind.REMARK))
+    return TaskForked(task, at, (*said, note))
 
 
 async def remembered_facts(

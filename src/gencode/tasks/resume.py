@@ -82,7 +82,7 @@ class CallerFactory:
     def agent_of(self, task: Task | TaskCreated) -> AgentSpec:
         """The agent of a task, as its file is now."""
         try:
-            spec = self._setups.find(task.agent)
+            spec = self._setups.agent_of(task.agent)
         except UserMistake as mistake:
             name = f"Task {task.id}" if isinstance(task, Task) else "The task"
             raise UserMistake(f"{name} cannot run without its agent. {mistake}") from None
