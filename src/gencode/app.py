@@ -617,11 +617,18 @@ class GenCode:
         at: EventNumber = None,
         **options: Unpack[TaskOptions],
     ) -> Outcome | Handle:
-        """Run a new task that starts with the transcript of another one up to event number `at`."""
+        """Run a new task that starts with the transcript of another one up to event number `at`.
+
+        That of a conversation is a subagent of it, and begins with all of its transcript.
+        """
         job = await self._parts.tasks.service.fork(
             task, Fork(at), task_request("", prompt, options, background=background)
         )
         return self._handle(job) if background else await self.outcome(job)
+
+    async def fork_session(self, session: str, *, at: EventNumber = None) -> Outcome:
+        """A new conversation with the transcript of another one up to event number `at`; it is idle."""
+        return await self.outcome_of(await self._parts.tasks.service.fork_conversation(session, Fork(at)))
 
     def ask(self, prompt: str, *, session: str | None = None, agent: str = "") -> ConversationTurn:
         """Start a turn of the main conversation: iterate over its events, or await `.outcome()`."""

@@ -8,12 +8,14 @@ import pytest
 
 from gencode import GenCode
 from gencode.agent.ports import Request
+from gencode.core.errors import UserMistake
 from gencode.core.messages import AssistantMessage, Part, ToolMessage, UserMessage
 from gencode.core.outcome import Outcome
 from gencode.core.status import Status
+from gencode.journal.store import TaskQuery
 from gencode.providers.scripted import ScriptedProvider
 from gencode.stores.memory import MemoryStore
-from gencode.testing import Turns, call, reported, says
+from gencode.testing import Overhearing, Turns, call, reported, says
 
 WORK = "count the words"
 FREE = {"permission_mode": "dontAsk"}
@@ -145,12 +147,8 @@ async def test_a_fork_in_the_background_is_announced_to_its_parent(tmp_path: Pat
     main = [says("", fork(run_in_background=True)), says("I wait."), says("done")]
     outcome, (child,), model = await played(tmp_path, main, [says("42 words", delay_ms=200)])
     assert (outcome.result, child.background, child.result) == ("done", True, "42 words")
-    assert any(child.agent_id in each.delivers for each in model.requests[-1].messages if is_note(each))
-
-
-def is_note(message: object) -> bool:
-    """Whether a message tells an agent of something."""
-    return isinstance(message, UserMessage) and bool(message.delivers)
+    said = [each for each in model.requests[-1].messages if isinstance(each, UserMessage)]
+    assert [each.delivers for each in said if each.delivers] == [(child.agent_id,)]
 
 
 async def test_a_fork_is_bounded_by_its_own_schema_and_turns(tmp_path: Path) -> None:
@@ -158,3 +156,59 @@ async def test_a_fork_is_bounded_by_its_own_schema_and_turns(tmp_path: Path) -> 
     main = [says("", fork(output_schema=schema)), says("done")]
     _, (child,), _ = await played(tmp_path, main, [says('{"words": 42}')])
     assert child.output == {"words": 42}
+
+
+async def test_a_person_starts_a_subagent_that_knows_the_conversation_and_its_result_comes_there(
+    tmp_path: Path,
+) -> None:
+    model = Forking([says("hello"), says("I heard of it")], [says("42 words")])
+    async with GenCode.open(tmp_path, model=model, store=MemoryStore(), settings=FREE) as gen:
+        session = (await gen.ask("look at this").outcome()).agent_id
+        child = await (await gen.fork(session, WORK, background=True)).result()
+        told = await gen.has_news(await gen.find(session))
+        answer = await gen.ask("and?", session=session).outcome()
+    said = [each for each in model.requests[-1].messages if isinstance(each, UserMessage)]
+    assert (child.parent_id, child.result, told, answer.result) == (
+        session,
+        "42 words",
+        True,
+        "I heard of it",
+    )
+    assert [each.delivers for each in said if each.delivers] == [(child.agent_id,)]
+    assert model.of_forks[0].messages[: len(model.requests[0].messages)] == model.requests[0].messages
+
+
+async def test_a_forked_conversation_goes_on_by_itself_and_the_original_stays(tmp_path: Path) -> None:
+    heard = Overhearing(ScriptedProvider.of({"*": [says("one"), says("two"), says("three")]}))
+    async with GenCode.open(tmp_path, model=heard, store=MemoryStore(), settings=FREE) as gen:
+        first = await gen.ask("begin").outcome()
+        copy = await gen.fork_session(first.agent_id)
+        other = await gen.ask("another way", session=copy.agent_id).outcome()
+        same = await gen.ask("go on", session=first.agent_id).outcome()
+        listed = await gen.history.tasks(TaskQuery(conversations=True))
+    assert (copy.status, copy.forked_from, copy.prompt) == (Status.COMPLETED, first.agent_id, "begin")
+    assert (other.result, same.result) == ("two", "two")
+    assert {each.id for each in listed} == {first.agent_id, copy.agent_id}
+    _, forked, original = heard.requests
+    assert (forked.system, forked.tools) == (original.system, original.tools)
+    assert forked.messages[:2] == original.messages[:2]
+    assert is_said(forked.messages[-1], "another way")
+
+
+async def test_a_conversation_is_forked_at_an_earlier_event_only_where_there_is_one(tmp_path: Path) -> None:
+    heard = Overhearing(ScriptedProvider.of({"*": [says("one"), says("two"), says("three")]}))
+    async with GenCode.open(tmp_path, model=heard, store=MemoryStore(), settings=FREE) as gen:
+        first = (await gen.ask("begin").outcome()).agent_id
+        after_one = (await gen.history.events(first))[-1].seq
+        await gen.ask("go on", session=first).outcome()
+        copy = await gen.fork_session(first, at=after_one)
+        await gen.ask("another way", session=copy.agent_id).outcome()
+        for at in (0, -1, 999):
+            with pytest.raises(UserMistake):
+                await gen.fork_session(first, at=at)
+        with pytest.raises(UserMistake):
+            await gen.fork(first, WORK, at=1)
+        with pytest.raises(UserMistake):
+            await gen.fork_session("0badc0de")
+    texts = [each.text for each in heard.requests[-1].messages if isinstance(each, AssistantMessage)]
+    assert texts == ["one"]

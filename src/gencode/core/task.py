@@ -365,6 +365,15 @@ def delivered_separately(parent: Task, task: str, *, background: bool) -> bool:
     return background or task in parent.delivered.left
 
 
+def last_start(events: Sequence[Event]) -> TaskStarted | None:
+    """The last start of an agent, with its prompt; None if there was none."""
+    started = [event.fact for event in events if isinstance(event.fact, TaskStarted)]
+    if not started:
+        return None
+    system = next((each.system for each in reversed(started) if each.system), "")
+    return replace(started[-1], system=system)
+
+
 def transcript_of(events: Iterable[Event], before: Iterable[Message] = ()) -> list[Message]:
     """The messages of these events as a model reads them: in order, compacted where that was done.
 

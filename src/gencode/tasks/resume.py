@@ -277,15 +277,6 @@ def queued_start(started: TaskStarted) -> tuple[TaskQueued, tuple[TaskStarted]]:
     return queued, (replace(started, budget=None, output_schema=None),)
 
 
-def last_start(events: Sequence[Event]) -> TaskStarted | None:
-    """The last start of an agent, with its prompt; None if there was none."""
-    started = [event.fact for event in events if isinstance(event.fact, TaskStarted)]
-    if not started:
-        return None
-    system = next((each.system for each in reversed(started) if each.system), "")
-    return replace(started[-1], system=system)
-
-
 def _place(depth: int, here: Caller, model: Model, chain: Chain, spec: AgentSpec) -> Caller:
     return replace(
         here,
