@@ -23,7 +23,7 @@ FREE = {"permission_mode": "dontAsk"}
 
 def fork(**more: Any) -> Mapping[str, Any]:
     """The call that starts a fork."""
-    return call("Task", context="fork", prompt=WORK, **more)
+    return call("Task", subagent_type="general-purpose", context="fork", prompt=WORK, **more)
 
 
 class Forking:
@@ -117,15 +117,13 @@ async def test_a_rule_can_deny_forks(tmp_path: Path, rule: str) -> None:
 @pytest.mark.parametrize(
     "arguments",
     [
-        {"context": "fork", "subagent_type": "Explore"},
-        {"context": "", "subagent_type": ""},
         {"context": "fork", "isolation": "process"},
-        {"context": "none", "subagent_type": "Explore"},
+        {"context": "none"},
         {"context": "fork", "resume": "0badc0de"},
     ],
 )
 async def test_a_call_that_is_half_a_fork_starts_nothing(tmp_path: Path, arguments: dict[str, str]) -> None:
-    main = [says("", call("Task", prompt=WORK, **arguments)), says("done")]
+    main = [says("", call("Task", subagent_type="Explore", prompt=WORK, **arguments)), says("done")]
     _, children, model = await played(tmp_path, main, [says("42 words")])
     last = model.requests[-1].messages[-1]
     assert children == [] and isinstance(last, ToolMessage) and last.results[0].error

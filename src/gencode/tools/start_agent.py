@@ -6,7 +6,6 @@ from typing import Annotated, Any, Literal
 from gencode.agent.models import TIERS
 from gencode.agent.toolbox import Param, ToolContext, ToolOutput, tool
 from gencode.core.budget import Budget
-from gencode.core.errors import ToolError
 from gencode.core.messages import Trace
 from gencode.core.outcome import Outcome, how_ended, receipt_line, report_lines
 from gencode.core.spec import Context, TaskRequest
@@ -17,8 +16,8 @@ from gencode.files.file_versions import changed_under
 @tool(effect="delegate", name="Task", timeout=None, names_agent="subagent_type")
 async def TASK(
     ctx: ToolContext,
+    subagent_type: Annotated[str, "One of the agents your instructions list"],
     prompt: Annotated[str, "The whole task: the goal, where to look, what is known, what to report"],
-    subagent_type: Annotated[str, "One of the agents your instructions list; required without context"] = "",
     description: Annotated[str, "The task in three to five words, for the user"] = "",
     model: Annotated[
         str,
@@ -41,21 +40,19 @@ async def TASK(
         ),
     ] = "",
     context: Annotated[
-        Context, "fork: a copy of you that knows this whole conversation does it; leave subagent_type out"
+        Context, "fork: a copy of you that knows this whole conversation does it, whatever subagent_type is"
     ] = "",
     output_schema: Annotated[dict[str, Any] | None, "A JSON Schema that its result must fit"] = None,
     budget: Annotated[Budget | None, Param("What it and its subagents may spend", hidden=True)] = None,
 ) -> ToolOutput:
     """Start a subagent for one self-contained piece of work and get its final report.
 
-    It has its own tools and sees nothing of this conversation, only `prompt`; a fork has yours and sees all.
+    It sees nothing of this conversation, only `prompt`, and has its own tools, unless context is fork.
     Several calls in one reply run at the same time. The report is its claim, quoted with `>`; the line in
     brackets below comes from GenCode: its id and what it really did. The user does not see reports: tell
     them what matters.
     """
     delegate = ctx.starter()
-    if bool(subagent_type) is bool(context):
-        raise ToolError("Task: name the agent in subagent_type, or set context to fork, not both.")
     request = TaskRequest(
         subagent_type,
         prompt,

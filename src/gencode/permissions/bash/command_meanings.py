@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
+from gencode.core.text import word_set
 from gencode.permissions.bash.forms import made_unknown, values_of
 from gencode.permissions.bash.nested_shells import SHELLS, fed_by_process, is_stdin, shell_use, trap_text
 from gencode.permissions.bash.parts import FrameKind, Part, ShellWord, Unparsable
@@ -23,24 +24,8 @@ _MOVES = frozenset({"cd", "pushd", "popd"})
 _SOURCES = frozenset({"source", "."})
 _KEEPS_TEXT = frozenset({"eval", "trap", "alias"})
 _FIND_RUNS = frozenset({"-exec", "-execdir", "-ok", "-okdir"})
-_SUBSCRIPTS = frozenset(
-    [
-        "test",
-        "[",
-        "printf",
-        "read",
-        "unset",
-        "declare",
-        "typeset",
-        "local",
-        "export",
-        "readonly",
-        "let",
-        "mapfile",
-        "readarray",
-        "getopts",
-        "wait",
-    ]
+_SUBSCRIPTS = word_set(
+    "test [ printf read unset declare typeset local export readonly let mapfile readarray getopts wait"
 )
 _COMPLETES = frozenset({"compgen", "complete"})
 _OPTION_RUNS = {
@@ -152,7 +137,7 @@ def meaning(
         elif name in TAKES_SHELL_TEXT:
             means.handed.extend(_handed(words[at + 1 :]))
         elif name in RUNNERS and found.runs_from >= 0:
-            _runner(means, words, found.runs_from)
+            _runner(means, words, found.runs_from, assigns=bool(part.assignments))
         elif at in found.heads:
             _builtin(means, name, words[at + 1 :], fed, bare=words[at].value == name)
     return means
@@ -251,14 +236,18 @@ def _may_hold_a_subscript(word: ShellWord) -> bool:
     return "$(" in text or "${" in text or "`" in text
 
 
-def _runner(means: CommandMeaning, words: Sequence[ShellWord], begin: int) -> None:
-    """A program that runs another one: shells behind it read scripts as well."""
+def _runner(means: CommandMeaning, words: Sequence[ShellWord], begin: int, *, assigns: bool) -> None:
+    """A program that runs another one: shells behind it read scripts as well.
+
+    With an assignment before it a shell may also run a file, as BASH_ENV names one.
+    """
     means.handed.extend(_shell_texts(words[begin:]))
     for at in range(begin, len(words)):
         name = base_name(words[at].value) if words[at].literal else ""
         if name in SHELLS:
             use = shell_use(words, at, alone=False)
-            means.opaque = means.opaque or ("" if use.script else use.opaque)
+            assigns = assigns or any("=" in word.value for word in words[begin:at])
+            means.opaque = means.opaque or ("" if use.script and not assigns else use.opaque)
         elif name in TAKES_SHELL_TEXT:
             means.handed.extend(_handed(words[at + 1 :]))
             return
