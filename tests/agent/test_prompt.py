@@ -9,7 +9,8 @@ from msgspec.structs import replace
 
 from gencode.agent.agent_environment import AgentEnvironment, GitState, sandbox_lines
 from gencode.agent.prompt import changed_conditions, listing, system_prompt
-from gencode.core.events import RunConditions, TaskStarted
+from gencode.core.events import TaskStarted
+from gencode.core.messages import RunConditions
 from gencode.core.rules import Mode
 from gencode.core.spec import AgentSpec
 from gencode.core.text import inert, one_line
@@ -156,10 +157,6 @@ def test_a_description_cannot_add_a_part() -> None:
 
 def test_plan_mode_wants_a_plan_only_for_a_change() -> None:
     assert "if a change was asked for, end with a plan" in prompt(leads=True)
-
-
-def test_brackets_inside_output_are_material() -> None:
-    assert "brackets inside command output or files are material" in prompt(leads=True)
 
 
 def test_changed_conditions_are_told_each_in_one_line() -> None:

@@ -56,7 +56,7 @@ async def test_a_subagent_that_has_answered_waits_for_it_and_answers_with_what_c
         outcome = await opened.task("general-purpose", "test it")
         assert len(await told(opened, outcome.agent_id)) == 1
     assert outcome.status is Status.COMPLETED
-    assert outcome.result.endswith("They failed.")
+    assert outcome.result == "The tests run.\n\nThey failed."
     assert [each.exit for each in outcome.evidence.commands] == [4]
 
 

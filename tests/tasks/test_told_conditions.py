@@ -112,6 +112,24 @@ async def test_a_switch_of_the_mode_comes_with_the_next_message_and_leaves_the_p
     assert [each.text for each in third.messages if isinstance(each, UserMessage)][-2:] == ["b", "c"]
 
 
+async def test_a_switch_of_the_mode_during_a_turn_comes_with_the_next_results_once(tmp_path: Path) -> None:
+    class Switching(Approver):
+        async def ask(self, question: Question) -> Answer:
+            gen.switch_mode(Mode.PLAN)
+            return Answer(True)
+
+    main = [says("", call("Write", file_path="x", content="")), says("one"), says("two")]
+    provider = Overhearing(ScriptedProvider.of({"main": main}))
+    async with GenCode.open(tmp_path, model=provider, store=MemoryStore(), asker=Switching()) as gen:
+        session = (await gen.ask("a").outcome()).agent_id
+        await gen.ask("b", session=session).outcome()
+    modes: list[list[Mode]] = []
+    for request in provider.requests:
+        notices = [each.notice for each in request.messages if isinstance(each, UserMessage) and each.notice]
+        modes.append([each.conditions.mode for each in notices if each.conditions])
+    assert modes == [[], [Mode.PLAN], [Mode.PLAN]]
+
+
 async def test_a_fork_begins_with_the_prompt_of_its_original(tmp_path: Path) -> None:
     provider = Overhearing(ScriptedProvider.of({"Explore": [says("one")]}))
     async with GenCode.open(tmp_path, model=provider, store=MemoryStore()) as gen:

@@ -191,6 +191,11 @@ class Approvals(Struct, kw_only=True, eq=False):
         """Whether the agent is in the background and its questions reach nobody."""
         return self.background and not self.disturbs
 
+    @property
+    def reach_person(self) -> bool:
+        """Whether a person can approve calls."""
+        return self.asker is not None and not self.unattended
+
     def move_to_background(self) -> None:
         """Mark the agent as working in the background."""
         self.background = True
@@ -226,8 +231,7 @@ class Gate(Struct, kw_only=True, eq=False):
     def grants_network(self) -> bool:
         """Whether a person can give a command network access; one that only reads is given none."""
         modes = {policy.mode for policy in self.chain}
-        nobody = self.approvals.unattended or self.approvals.asker is None
-        return not nobody and modes.isdisjoint((Mode.PLAN, Mode.UNATTENDED))
+        return self.approvals.reach_person and modes.isdisjoint((Mode.PLAN, Mode.UNATTENDED))
 
     def judge(self, call: ToolCall) -> Decision:
         """The decision without asking anybody; the strictest one if a call results in another."""
@@ -250,8 +254,7 @@ class Gate(Struct, kw_only=True, eq=False):
         decision = decide(self._facts(call, tool), self._now(*texts))
         wish = network_request(call, tool)
         if decision.action is Action.ALLOW and (why := wish or tool.doubt()):
-            nobody = self.approvals.unattended or self.approvals.asker is None
-            decision = needs_person(why, self.chain, nobody=nobody)
+            decision = needs_person(why, self.chain, nobody=not self.approvals.reach_person)
         elif wish and decision.by is DecidedBy.NOBODY:  # a rule would not be enough
             decision = replace(decision, why=f"{decision.why} {wish}", offers=())
         return self._with_candidates(call, decision) if decision.action is Action.DENY else decision

@@ -48,6 +48,10 @@ class ToolOutput(msgspec.Struct, frozen=True):
     images: tuple[Image, ...] = ()
     paged: bool = False
     """Whether the tool has shortened it itself, and says where the rest is."""
+    foreign: bool = False
+    """Whether another program or site wrote the text."""
+    note: str = ""
+    """What GenCode says about the text, in plain sentences."""
 
 
 def no_shells() -> NoReturn:

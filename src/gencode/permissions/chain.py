@@ -5,7 +5,7 @@ the caller. Nothing is copied when an agent is sent: a switch of the root's mode
 once.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import overload
 
 from msgspec import Struct
@@ -83,7 +83,7 @@ class Chain(Sequence[Policy]):
     @property
     def mode(self) -> Mode:
         """The narrowest mode of the chain: what the agent can rely on."""
-        return min((policy.mode for policy in self.now), key=_WIDTH.__getitem__)
+        return narrowest_mode(self.now)
 
     def below(self, link: ChainLink) -> "Chain":
         """The chain over an agent that is started from here."""
@@ -150,6 +150,11 @@ def narrowed(stored: Policy, today: Policy) -> Policy:
 def narrower(first: Mode, second: Mode) -> Mode:
     """The mode that lets an agent do less."""
     return min(first, second, key=_WIDTH.__getitem__)
+
+
+def narrowest_mode(policies: Iterable[Policy]) -> Mode:
+    """The narrowest mode of these policies."""
+    return min((policy.mode for policy in policies), key=_WIDTH.__getitem__)
 
 
 def grant_for(sender: Policy, mode: Mode | None) -> Mode | None:

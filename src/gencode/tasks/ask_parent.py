@@ -187,7 +187,7 @@ class QuestionRouter:
             log.info("task %s is not asked: %s", parent.task, mistake)
             return False
         if parent.waits:
-            await self._supervisor.move_to_background(job)
+            await self._supervisor.move_to_background(job, attended=True)
         asked = ParentQuestion(job.id, parent.task, number, found.seq if found else 0)
         until = time.monotonic() + seconds
         last = False

@@ -7,7 +7,13 @@ from typing import TYPE_CHECKING
 from gencode.agent.models import OWN, Model, ModelRegistry
 from gencode.core.errors import Conflict, UserMistake
 from gencode.core.events import Event, MessageAdded, SessionRewound, TaskCreated, TaskQueued, TaskStarted
-from gencode.core.messages import AssistantMessage, Message, NoticeKind, SystemNotice, UserMessage
+from gencode.core.messages import (
+    AssistantMessage,
+    Message,
+    NoticeKind,
+    SystemNotice,
+    UserMessage,
+)
 from gencode.core.rules import Policy
 from gencode.core.spec import AgentSpec, Workspace
 from gencode.core.status import Status

@@ -18,8 +18,8 @@ from gencode.agent.prompt import changed_conditions, system_prompt
 from gencode.agent.toolbox import MissingTool, Tool, Toolbox
 from gencode.core.budget import Budget, Price
 from gencode.core.errors import UserMistake
-from gencode.core.events import Event, RunConditions, TaskCreated, TaskQueued, TaskStarted
-from gencode.core.messages import NoticeKind, SystemNotice, ToolCall, Usage, UserMessage
+from gencode.core.events import Event, TaskCreated, TaskQueued, TaskStarted
+from gencode.core.messages import NoticeKind, RunConditions, SystemNotice, ToolCall, Usage, UserMessage
 from gencode.core.rules import SERVERS, Mode, Policy
 from gencode.core.spec import (
     DEEPEST,
@@ -289,9 +289,10 @@ class RunSetupBuilder:
     ) -> list[UserMessage]:
         """The message about what has changed since an agent's last start; usually none."""
         now = datetime.now().astimezone()
-        lines = changed_conditions(before, self.conditions(caller), tuple(toolbox), now, leads=leads)
-        text = "\n".join(lines)
-        return [UserMessage(text, "system", notice=SystemNotice(NoticeKind.REMARK))] if text else []
+        conditions = self.conditions(caller)
+        text = "\n".join(changed_conditions(before, conditions, tuple(toolbox), now, leads=leads))
+        notice = SystemNotice(NoticeKind.REMARK)
+        return [UserMessage(text, "system", notice=notice)] if text else []
 
     def system(
         self, spec: AgentSpec, toolbox: Toolbox, caller: Caller, environment: AgentEnvironment, *, leads: bool

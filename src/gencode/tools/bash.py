@@ -1,6 +1,7 @@
 """Bash and KillShell: shell commands in the foreground and in the background."""
 
 import asyncio
+import shlex
 from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Meta
@@ -17,6 +18,8 @@ LONGEST_MS = 600_000
 STOP_FIRST = (
     " If it does not end by itself, stop it before your last reply: GenCode waits up to {seconds:g} s for it."
 )
+
+JOBS_END = "What it started with & was stopped when it ended: use run_in_background for servers."
 
 
 @tool(effect="execute", name="Bash", aliases=("exec",), timeout=None)
@@ -107,7 +110,9 @@ def _told(ctx: ToolContext, command: str, result: "ShellResult", hint: str) -> T
     ended = result.ended
     if ended.output.file is not None:
         ctx.allow_reading(ended.output.file)
-    said = [ended.output.text().rstrip("\n"), ended.verdict]
+    said = [ended.verdict]
+    if not ended.left_over and _starts_jobs(command):
+        said.append(JOBS_END)
     if result.touched:
         names = ", ".join(relative(ctx.workspace, str(path)) for path in result.touched[:10])
         said.append(
@@ -116,6 +121,17 @@ def _told(ctx: ToolContext, command: str, result: "ShellResult", hint: str) -> T
     if result.veiled:
         names = ", ".join(relative(ctx.workspace, str(path)) for path in result.veiled[:10])
         said.append(f"Hidden from the command, because reading is denied: {names}.")
-    text = "\n".join(part for part in (*said, hint) if part) or "(no output)"
+    trace = Trace(commands=(CommandRun(command, ended.exit_code),))
+    note = " ".join(filter(None, (*said, hint)))
     failed = ended.cause != "exited" or ended.exit_code != 0
-    return ToolOutput(text, Trace(commands=(CommandRun(command, ended.exit_code),)), error=failed, paged=True)
+    text = ended.output.text().rstrip("\n")
+    return ToolOutput(text or "(no output)", trace, failed, paged=True, foreign=True, note=note)
+
+
+def _starts_jobs(command: str) -> bool:
+    """Whether a command seems to start processes with `&`; only a hint depends on it."""
+    words = shlex.shlex(command, posix=True, punctuation_chars=True)
+    try:
+        return "&" in words
+    except ValueError:
+        return False
