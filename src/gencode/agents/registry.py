@@ -24,6 +24,7 @@ from gencode.core.spec import MAIN, AgentSpec, same_name
 from gencode.core.structs import replace
 from gencode.core.text import one_line
 from gencode.permissions.agent_folders import USER_CONFIGS, USER_FOLDERS, agent_dialect, beside
+from gencode.permissions.paths import is_inside
 from gencode.permissions.project_files import LARGEST_KEPT
 from gencode.permissions.trust import FolderTrust
 
@@ -210,6 +211,8 @@ class Registry:
         if project and _ALIASES.get(likeness, likeness) in {_likeness(path.stem) for path in _ours()}:
             way = "choose another name, or add --user"
             raise UserMistake(f"{_NO_OVERRIDE[:1].upper()}{_NO_OVERRIDE[1:]}; {way}.")
+        if project and not is_inside(os.path.realpath(folder), os.path.realpath(folder.parents[1])):
+            raise UserMistake(f"{folder} is behind a link that leads elsewhere. Nothing was written.")
         return write_agent(NewAgentFile(**wishes), folder)
 
     def find(self, name: str) -> AgentSpec:
