@@ -442,7 +442,7 @@ class Gate(Struct, kw_only=True, eq=False):
             why = f"{shown(call.name)} is not available now. {absence.why}"
             by = DecidedBy.NOBODY if absence.unapproved else DecidedBy.RULES
             return Decision(Action.DENY, why, remedy=Remedy.SERVER, by=by)
-        there = ", ".join(each.name for each in self.toolbox.schemas()) or "none"
+        there = ", ".join(each.name for each in self.toolbox.schemas() if each.name in self.toolbox) or "none"
         why = f"There is no tool {shown(call.name)} for {self.agent.name}. The tools are: {there}."
         if call.name in SPAWN_TOOLS and call.name in self.named:
             why = f"{why} {NESTED}"

@@ -170,6 +170,10 @@ class AgentSource(Protocol):
         """An agent by name, without case and separators; UnknownName suggests the nearest."""
         ...
 
+    def main(self, also: tuple[str, ...]) -> AgentSpec:
+        """The agent that leads conversations, with `also` these tools."""
+        ...
+
     def spawnable(self) -> Sequence[AgentSpec]:
         """Every agent that may be started, by name."""
         ...

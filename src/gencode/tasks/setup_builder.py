@@ -23,6 +23,7 @@ from gencode.core.messages import NoticeKind, RunConditions, SystemNotice, ToolC
 from gencode.core.rules import SERVERS, Mode, Policy
 from gencode.core.spec import (
     DEEPEST,
+    MAIN,
     AgentSpec,
     TaskRequest,
     ToolChoice,
@@ -121,6 +122,8 @@ class RunSetupDefaults(Struct, frozen=True, eq=False):
     outside: ServerTools | None = None
     appended: str = ""
     agent_models: Mapping[str, str] = {}
+    named_tools: tuple[str, ...] = ()
+    """The tools that the settings add to those of the agent that leads conversations."""
 
 
 class RunSetupBuilder:
@@ -144,9 +147,17 @@ class RunSetupBuilder:
         """An agent by name; UnknownName suggests the nearest."""
         return self._agents.find(name)
 
+    def main(self) -> AgentSpec:
+        """The agent that leads conversations, unless another one is named."""
+        return self._agents.main(self._defaults.named_tools)
+
+    def agent_of(self, name: str) -> AgentSpec:
+        """The agent of a task, by the name in its journal; a fork of a conversation has the main one."""
+        return self.main() if name == MAIN else self._agents.find(name)
+
     def result_cap(self, agent: str) -> int:
         """How many characters of its result an agent returns to another agent's context."""
-        return self._agents.find(agent).result_cap
+        return self.agent_of(agent).result_cap
 
     def spawnable(self, caller: Caller) -> Sequence[AgentSpec]:
         """Every agent that a caller may start."""
@@ -187,17 +198,19 @@ class RunSetupBuilder:
     def tools(self, spec: AgentSpec, caller: Caller) -> Toolbox:
         """The tools an agent sees. Those it may not use are hidden here and refused again at the gate."""
         plans = any(policy.mode is Mode.PLAN for policy in caller.chain)
-        own = self._own_tools(spec, caller, plans=plans)
+        own, shown = self._own_tools(spec, caller, plans=plans), None
+        if caller.fork:
+            shown = self._own_tools(spec, caller.forked_from(spec), plans=plans)
         outside = self._defaults.outside
         if outside is None or not outside.serves(spec):
-            return own
+            return own if shown is None else Toolbox(own.values(), shown=shown)
 
         def come() -> list[Tool]:
             return [tool for tool in outside.tools(spec) if tool.effect == "read" or not plans]
 
         from gencode.agent.server_toolbox import ServerToolbox
 
-        return ServerToolbox(own.values(), come, partial(outside.absent, spec))
+        return ServerToolbox(own.values(), come, partial(outside.absent, spec), shown)
 
     def _own_tools(self, spec: AgentSpec, caller: Caller, *, plans: bool) -> Toolbox:
         deepest, sent = not self.may_send(caller), caller.depth > 0
