@@ -51,7 +51,7 @@ MORE = {
     "permission_mode": "#permission-modes",
     "result_cache": "../howto/reuse-results.md",
     "sandbox": "tools.md#bash-and-killshell",
-    "spawn_approval": "../howto/permissions.md#parents-and-children",
+    "spawn_approval": "../howto/permissions.md#parents-and-subagents",
     "silence_seconds": "../howto/background.md#one-that-hangs",
     "task_seconds": "../howto/limits.md#how-long",
     "telemetry": "../howto/traces.md",
@@ -59,6 +59,10 @@ MORE = {
     "vim": "../howto/terminal.md#keys-and-colours",
 }
 """Where a setting is explained."""
+
+
+SHARED = ("general", "model and limits", "permissions")
+"""Groups of options that many commands have; they are shown once."""
 
 
 def main() -> int:
@@ -115,8 +119,23 @@ def options_page() -> str:
         "Here you find every command and option of `gen`, as its parser knows them; "
         "[the command line](cli.md) says how they behave.\n",
     ]
-    lines += [command_section(name, parser) for name, parser in commands(build_parser())]
+    whole = build_parser()
+    lines += [f"\n## {title.capitalize()}\n{arguments(found)}" for title, found in shared(whole).items()]
+    common = {option for found in shared(whole).values() for each in found for option in each.option_strings}
+    lines += [command_section(name, parser, common) for name, parser in commands(whole)]
     return "".join(lines)
+
+
+def shared(parser: argparse.ArgumentParser) -> dict[str, list[argparse.Action]]:
+    """The groups of options that many commands have, as this one has them."""
+    groups = cast("list[Any]", vars(parser)["_action_groups"])
+    return {each.title: each._group_actions for each in groups if each.title in SHARED}
+
+
+def arguments(found: list[argparse.Action]) -> str:
+    """A table of arguments."""
+    rows = [f"| {cell(spelled(each))} | {cell(help_of(each))} |\n" for each in found]
+    return f"\n| argument | meaning |\n|---|---|\n{''.join(rows)}" if rows else ""
 
 
 def commands(
@@ -136,13 +155,13 @@ def actions(parser: argparse.ArgumentParser) -> list[argparse.Action]:
     return cast("list[argparse.Action]", vars(parser)["_actions"])
 
 
-def command_section(name: str, parser: argparse.ArgumentParser) -> str:
-    """One command with its arguments."""
+def command_section(name: str, parser: argparse.ArgumentParser, common: set[str]) -> str:
+    """One command with the arguments that are its own, and links to those it shares with others."""
     shown = [each for each in actions(parser) if each.help != argparse.SUPPRESS and each.dest not in LEFT_OUT]
-    rows = [f"| {cell(spelled(each))} | {cell(help_of(each))} |\n" for each in shown]
-    table = f"\n| argument | meaning |\n|---|---|\n{''.join(rows)}" if rows else ""
+    own = [each for each in shown if not each.option_strings or not common.issuperset(each.option_strings)]
     about = f"\n{parser.description}\n" if parser.description else ""
-    return f"\n## `{name}`\n{about}{table}"
+    links = ", ".join(f"[{title}](#{title.replace(' ', '-')})" for title in shared(parser))
+    return f"\n## `{name}`\n{about}{arguments(own)}" + (f"\nMore options: {links}.\n" if links else "")
 
 
 def help_of(action: argparse.Action) -> str:
@@ -378,7 +397,7 @@ def events_page() -> str:
     lines = [
         NOTE.format(source="src/gencode/core/events.py"),
         "# Events\n\n",
-        "Here you find every event: what the journal holds, and what is only heard while it happens. "
+        "Here you find every event: what the journal holds, and what is only sent while it happens. "
         "[Python](python.md#events) and [HTTP](http.md#streams) say how to follow them; the JSON of an event "
         "has its name as `kind`.\n",
         "\n## In the journal\n\nThese have a number in their task, without gaps.\n",

@@ -30,23 +30,6 @@ MACHINE = re.compile(
 )
 
 
-def shown(option: str, text: str) -> bool:
-    return re.search(rf"(?<![\w-]){re.escape(option)}(?![\w-])", text) is not None
-
-
-def test_every_command_and_option_is_documented() -> None:
-    from gencode.interfaces.cli.main import build_parser
-
-    text = (REFERENCE / "cli.md").read_text("utf-8")
-    missing = [
-        f"{name} {option}".strip()
-        for name, parser in commands(build_parser())
-        for option in ["", *options(parser)]
-        if not (shown(option, text) if option else re.search(rf"`{name}[ `]", text))
-    ]
-    assert missing == []
-
-
 def test_no_option_is_documented_that_does_not_exist() -> None:
     from gencode.interfaces.cli.main import build_parser
 

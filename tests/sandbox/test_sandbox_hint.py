@@ -12,14 +12,14 @@ FOUND = Confinement(
 )
 OPEN = replace(FOUND, network=NetworkAccess.ALL, network_on_request=False)
 BARE = replace(FOUND, sandbox="")
-NO_NETWORK = "[This may be the sandbox: commands have no network; ask for it with `network`.]"
+NO_NETWORK = "This may be the sandbox: commands have no network; ask for it with `network`."
 
 
 def test_a_place_that_cannot_be_written_is_explained() -> None:
     said = f"touch: cannot touch '/usr/x': {os.strerror(errno.EROFS)}"
     assert (
         sandbox_hint(FOUND, said, approver=True)
-        == "[This may be the sandbox: commands write only in /w and $TMPDIR.]"
+        == "This may be the sandbox: commands write only in /w and $TMPDIR."
     )
     assert sandbox_hint(BARE, said, approver=True) == ""
 
@@ -39,5 +39,5 @@ def test_other_failures_are_left_alone() -> None:
 
 def test_nobody_is_advised_to_ask_for_the_network_where_nobody_can_give_it() -> None:
     said = f"connect: {os.strerror(errno.ENETUNREACH)}"
-    hint = "[This may be the sandbox: commands have no network.]"
+    hint = "This may be the sandbox: commands have no network."
     assert sandbox_hint(FOUND, said, approver=False) == hint

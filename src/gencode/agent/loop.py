@@ -33,6 +33,7 @@ from gencode.core.messages import (
     EndPart,
     Message,
     NoticeKind,
+    RunConditions,
     SystemNotice,
     Thinking,
     ThinkingPart,
@@ -42,9 +43,11 @@ from gencode.core.messages import (
     UserMessage,
     pictures_in,
 )
+from gencode.core.rules import Policy
 from gencode.core.status import EndReason, Status
 from gencode.core.structs import replace
 from gencode.core.text import clip, counted, disarmed, quoted
+from gencode.permissions.chain import narrowest_mode
 
 ASK_AGAIN = (
     "[Your reply announces work but calls no tool, and nothing happens after such a reply. Do the work now. "
@@ -75,12 +78,15 @@ class RunProgress(Struct):
     reminded: bool = False
     nudged: bool = False
     repairs: int = 0
+    policies: tuple[Policy, ...] = ()
+    """Those in force when the agent was last told what it may do."""
+    background: bool = False
     same: dict[tuple[str, str, str], int] = {}
     """How often each call of the last reply was repeated with the same result."""
 
     def repeated(self, calls: Sequence[ToolCall], results: Sequence[ToolResult]) -> list[str]:
         """The tools that were called for the third time in a row with the same arguments and result."""
-        said = {each.call: each.text for each in results}
+        said = {each.call: f"{each.note}\n{each.text}" for each in results}
         before, self.same, found = self.same, {}, dict[str, None]()
         for call in calls:
             key = (call.name, repr(call.input), said.get(call.id, ""))
@@ -92,7 +98,8 @@ class RunProgress(Struct):
 
 async def run(setup: RunSetup, transcript: list[Message], record: Recorder, stop: Stop) -> LoopResult:
     """Call the model and run its tool calls until it makes no more."""
-    course = RunProgress()
+    gate = setup.gate
+    course = RunProgress(policies=(*gate.chain,), background=gate.approvals.background)
     if setup.hooks is not None:
         with stop.interruptible():
             said = await setup.hooks.started()
@@ -108,6 +115,13 @@ async def run(setup: RunSetup, transcript: list[Message], record: Recorder, stop
         if setup.limits.left(course.turns) == LAST_TURNS < course.turns:
             await add_notice(transcript, record, TURNS_LEFT.format(turns=LAST_TURNS))
         course.turns += 1
+        approvals = gate.approvals
+        if (
+            course.turns > 1
+            and course.policies
+            and (gate.chain[0] is not course.policies[0] or approvals.background is not course.background)
+        ):
+            await tell_permissions(setup, transcript, record, course)
         if come := setup.toolbox.grow():
             await add_notice(transcript, record, NEW_TOOLS.format(names=", ".join(come)))
         try:
@@ -144,6 +158,23 @@ async def deliver(setup: RunSetup, transcript: list[Message], record: Recorder, 
         transcript += come
         await record.commit(*map(MessageAdded, come))
         await attach(setup, transcript, come, record, stop)
+
+
+async def tell_permissions(
+    setup: RunSetup, transcript: list[Message], record: Recorder, course: RunProgress
+) -> None:
+    """Tell the agent that its permissions have changed since its last turn, as with a switch of the mode."""
+    chain, approvals, before = setup.gate.chain, setup.gate.approvals, course.policies
+    from gencode.agent.prompt import changed_permissions
+
+    approver = replace(approvals, background=course.background).reach_person
+    told = RunConditions(narrowest_mode(before), approver)
+    now = RunConditions(narrowest_mode(chain), approvals.reach_person)
+    course.policies, course.background = (*chain,), approvals.background
+    if text := changed_permissions(told, now, leads=record.task.conversation):
+        notice = SystemNotice(NoticeKind.REMARK, conditions=now)
+        transcript.append(said := UserMessage(text, sender="system", notice=notice))
+        await record.commit(MessageAdded(said))
 
 
 async def attach(

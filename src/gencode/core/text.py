@@ -18,6 +18,11 @@ from functools import cache
 CLIP = 30_000
 
 
+def word_set(text: str) -> frozenset[str]:
+    """The words of a text, as a set."""
+    return frozenset(text.split())
+
+
 def clip(text: str, most: int = CLIP, rest: str = "") -> str:
     """`text` as it may enter a transcript: at most `most` characters, cut at a line, with a note.
 

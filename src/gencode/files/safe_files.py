@@ -14,6 +14,7 @@ import stat
 import time
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import BinaryIO, Literal
 
 from msgspec import Struct
@@ -27,6 +28,10 @@ _FOLDER = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 # Not blocking, so that a pipe that takes the place of a file cannot hold us.
 _FILE = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_HANDLES = "/proc/self/fd"
+"""Where a file without a name is given one."""
+_UNNAMED: int = os.O_WRONLY | os.O_TMPFILE | os.O_CLOEXEC if Path(_HANDLES).is_dir() else 0
+_NO_UNNAMED = frozenset({errno.ENOTSUP, errno.EISDIR, errno.EINVAL})
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _REFUSED = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
 
@@ -99,10 +104,10 @@ def replace_file(
         with _folder_above(resolved, make=True) as (folder, name):
             before = _present(folder, name, resolved)
             _check_expected(before, expected, resolved)
-            with _written_beside(folder, data, before, mode) as (temporary, handle), _alone(folder, resolved):
+            with _new_file(folder, data, before, mode) as draft, _alone(folder, resolved):
                 _check_again(folder, name, before, resolved)
-                os.rename(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
-                return _identity(os.fstat(handle))
+                draft.rename(name)
+                return _identity(os.fstat(draft.handle))
     except OSError as error:
         raise _trouble(error, resolved, "changed") from None
 
@@ -307,26 +312,62 @@ def _alone(folder: int, resolved: Resolved) -> Generator[None]:
         os.close(handle)
 
 
+class _NewFile:
+    """A file that gets a name only when it is whole, so that a process that is killed leaves none behind.
+
+    Where the file system has no files without a name, it has one of its own from the beginning.
+    """
+
+    def __init__(self, folder: int, mode: int) -> None:
+        self._folder = folder
+        self._name = ""
+        if _UNNAMED:
+            try:
+                self.handle = os.open(".", _UNNAMED, mode, dir_fd=folder)
+                return
+            except OSError as error:
+                if error.errno not in _NO_UNNAMED:
+                    raise
+        name = _free_name()
+        self.handle = os.open(name, _NEW, mode, dir_fd=folder)
+        self._name = name
+
+    def rename(self, name: str) -> None:
+        """Take the place of the file of this name."""
+        if not self._name:
+            free = _free_name()
+            os.link(f"{_HANDLES}/{self.handle}", free, dst_dir_fd=self._folder)
+            self._name = free
+        os.rename(self._name, name, src_dir_fd=self._folder, dst_dir_fd=self._folder)
+        self._name = ""
+
+    def close(self) -> None:
+        """Close it, and remove it unless it was renamed."""
+        os.close(self.handle)
+        if self._name:
+            with suppress(FileNotFoundError):
+                os.unlink(self._name, dir_fd=self._folder)
+
+
+def _free_name() -> str:
+    return f".gen-{secrets.token_hex(8)}.tmp"
+
+
 @contextmanager
-def _written_beside(
-    folder: int, data: bytes, before: os.stat_result | None, mode: int
-) -> Generator[tuple[str, int]]:
-    """A new file with these bytes in the same folder, opened; it is removed unless renamed."""
-    name = f".gen-{secrets.token_hex(8)}.tmp"
+def _new_file(folder: int, data: bytes, before: os.stat_result | None, mode: int) -> Generator[_NewFile]:
+    """A new file with these bytes in a folder, to be renamed."""
     # A replacement is readable for its owner only until it has the rights of the old file.
-    handle = os.open(name, _NEW, mode & 0o777 if before is None else 0o600, dir_fd=folder)
+    draft = _NewFile(folder, mode & 0o777 if before is None else 0o600)
     try:
         rest = memoryview(data)
         while rest:
-            rest = rest[os.write(handle, rest) :]
+            rest = rest[os.write(draft.handle, rest) :]
         if before is not None:
-            _take_rights(handle, before)
-        _sync(handle)
-        yield name, handle
+            _take_rights(draft.handle, before)
+        _sync(draft.handle)
+        yield draft
     finally:
-        os.close(handle)
-        with suppress(FileNotFoundError):
-            os.unlink(name, dir_fd=folder)
+        draft.close()
 
 
 def _sync(handle: int) -> None:

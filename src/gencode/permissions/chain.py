@@ -5,7 +5,7 @@ the caller. Nothing is copied when an agent is sent: a switch of the root's mode
 once.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import overload
 
 from msgspec import Struct
@@ -113,7 +113,7 @@ class Chain(Sequence[Policy]):
             bare.append(child_policy(bare[-1], link.mode, link.rules, link.owner))
         self._bare = tuple(bare)
         self._counted = self._lifted(self._bare)
-        self._mode = min([policy.mode for policy in self._counted], key=_WIDTH.__getitem__)
+        self._mode = narrowest_mode(self._counted)
         self._seen = root
 
     def _lifted(self, bare: tuple[Policy, ...]) -> tuple[Policy, ...]:
@@ -154,6 +154,11 @@ def narrowed(stored: Policy, today: Policy) -> Policy:
 def narrower(first: Mode, second: Mode) -> Mode:
     """The mode that lets an agent do less."""
     return min(first, second, key=_WIDTH.__getitem__)
+
+
+def narrowest_mode(policies: Iterable[Policy]) -> Mode:
+    """The narrowest mode of these policies."""
+    return min((policy.mode for policy in policies), key=_WIDTH.__getitem__)
 
 
 def grant_for(sender: Policy, mode: Mode | None) -> Mode | None:

@@ -109,4 +109,4 @@ def sandbox_hint(found: Confinement, output: str, *, approver: bool) -> str:
     ):
         asked = "; ask for it with `network`" if found.network_on_request and approver else ""
         parts.append(f"have no network{asked}")
-    return f"[This may be the sandbox: commands {', and '.join(parts)}.]" if parts else ""
+    return f"This may be the sandbox: commands {', and '.join(parts)}." if parts else ""

@@ -102,6 +102,11 @@ class GroupCommit:
         self._pause = _SHORT_PAUSE
         self._until = 0.0
 
+    @property
+    def has_thread(self) -> bool:
+        """Whether commits happen in a thread of their own."""
+        return self._thread is not None
+
     async def write(self, step: WriteStep[T], *, together: bool) -> T:
         """Run a step in a transaction: at once, or `together` with the others of this turn of the loop."""
         if not together or self._thread is not None:
@@ -222,25 +227,38 @@ class SqliteDatabase:
         writer: sqlite3.Connection,
         reader: sqlite3.Connection,
         errors: PlainErrors,
+        batches: Callable[[], bool],
     ) -> None:
+        """`batches` says whether so much is written that commits are better shared."""
         self._commits = commits
-        self._statements = SqliteStatements(writer.cursor())
+        self.statements = SqliteStatements(writer.cursor())
+        """Those of the transaction that is open; outside of one they may be used to read."""
         self._reader = reader
         self._errors = errors
+        self._batches = batches
+        # Each commit invalidates the page cache of the other connection. But where a thread commits, the
+        # writing one cannot be used here.
+        self._reads = SqliteStatements(reader.cursor()) if commits.has_thread else self.statements
 
     async def fetch(self, statement: str, *values: object) -> Sequence[Row]:
         """The rows of a statement that only reads."""
         translated = SQLITE.translated(statement)
         return await patiently(lambda: self._reader.execute(translated, values).fetchall(), self._errors)
 
+    async def read(self, do: Callable[[Statements], Coroutine[Any, Any, T]]) -> T:
+        """Run several statements that only read."""
+        return await patiently(lambda: without_waiting(do(self._reads)), self._errors)
+
     async def write(self, statement: str, *values: object) -> None:
         """Run one statement in its own transaction."""
         await self.transaction(lambda statements: statements.fetch(statement, *values))
 
-    async def transaction(self, do: Callable[[Statements], Coroutine[Any, Any, T]]) -> T:
+    async def transaction(
+        self, do: Callable[[Statements], Coroutine[Any, Any, T]], *, batched: bool = False
+    ) -> T:
         """Run a transaction; announces a change when it wrote anything."""
-        step = FunctionStep(lambda: without_waiting(do(self._statements)))
-        return await self._commits.write(step, together=False)
+        step = FunctionStep(lambda: without_waiting(do(self.statements)))
+        return await self._commits.write(step, together=batched and self._batches())
 
 
 class SqliteStatements:
@@ -254,3 +272,10 @@ class SqliteStatements:
     async def fetch(self, statement: str, *values: object) -> Sequence[Row]:
         """The rows that a statement returns."""
         return self._cursor.execute(SQLITE.translated(statement), values).fetchall()
+
+    async def run_many(self, statement: str, rows: Sequence[Sequence[object]]) -> None:
+        """Run a statement for each of some rows of values."""
+        self._cursor.executemany(SQLITE.translated(statement), rows)
+
+    async def announce(self, news: str) -> None:
+        """Do nothing: other processes see the commit by its number."""

@@ -28,7 +28,7 @@ from gencode.stores.journal_rules import (
     task_ids,
     task_missing,
 )
-from gencode.stores.ledger_rows import SpendingPath
+from gencode.stores.ledger_tables import SpendingPath
 from gencode.stores.pg_append import AppendBatcher
 from gencode.stores.pg_errors import TROUBLES
 from gencode.stores.pg_ledger import PostgresLedger, completed, route_from
@@ -43,8 +43,7 @@ from gencode.stores.pg_pool import (
 )
 from gencode.stores.pg_schema import check_link
 from gencode.stores.pg_task_rows import NewTaskRow, delete
-from gencode.stores.sqlite_writes import FOLD
-from gencode.stores.task_fold import StoredFact, events_of, folded, lines_of, snapshot_of
+from gencode.stores.task_fold import FOLD, StoredFact, events_of, folded, lines_of, snapshot_of
 
 if TYPE_CHECKING:
     from gencode.stores.pg_event_log import PostgresEventLog
@@ -66,7 +65,6 @@ SELECT t.epoch, t.last_seq, s.body, {ROUTE}
 FROM taken t LEFT JOIN gen_snapshot s ON s.task = t.id AND s.fold = $5
 """)
 # An append that is in flight renews the lease itself, so locked rows are skipped.
-# An append that is in flight renews the lease itself.
 _RENEW = """
 WITH renewed AS (
     UPDATE gen_task SET lease_until = clock_timestamp() + make_interval(secs => $2)
@@ -182,21 +180,21 @@ class PostgresStore:
         """What is planned for later; nothing of it is loaded before somebody asks."""
         from gencode.stores.schedule_tables import JobTable
 
-        return JobTable(PostgresDatabase(self.link, self.changes), self.draw)
+        return JobTable(PostgresDatabase(self.link, self.changes.note), self.draw)
 
     @property
     def outbox(self) -> "OutboxTable":
         """Messages that are not delivered yet."""
         from gencode.stores.schedule_tables import OutboxTable
 
-        return OutboxTable(PostgresDatabase(self.link, self.changes))
+        return OutboxTable(PostgresDatabase(self.link, self.changes.note))
 
     @property
     def questions(self) -> "QuestionTable":
         """Where questions wait until a person answers them."""
         from gencode.stores.question_table import QuestionTable
 
-        return QuestionTable(PostgresDatabase(self.link, self.changes))
+        return QuestionTable(PostgresDatabase(self.link, self.changes.note))
 
     @property
     def global_log(self) -> "PostgresEventLog":

@@ -1,14 +1,12 @@
 """What can be typed."""
 
-import argparse
 import re
-from typing import cast
 
 import pytest
 
 from gencode import __version__
 from gencode.core.errors import UserMistake
-from gencode.interfaces.cli.parser import PLAIN, VALUED, build_parser, parse
+from gencode.interfaces.cli.parser import build_parser, parse
 
 
 def typed(*words: str) -> dict[str, object]:
@@ -59,14 +57,6 @@ def test_help_and_version_are_commands_too(capsys: pytest.CaptureFixture[str]) -
         told.append(capsys.readouterr().out)
     assert told[0] == told[1] and told[2] == told[3] != told[0]
     assert told[4] == f"gen {__version__}\n"
-
-
-def test_every_option_is_known_to_take_a_value_or_none() -> None:
-    actions = cast("list[argparse.Action]", vars(build_parser())["_actions"])
-    options = {name: action for action in actions for name in action.option_strings if name[:2] == "--"}
-    valued = {name for name, action in options.items() if action.nargs in (None, "+")}
-    assert options.keys() == (VALUED | PLAIN) - {"-r"}
-    assert valued == VALUED - {"--resume", "-r"}
 
 
 def test_a_value_may_look_like_an_option_and_a_prompt_may_have_dashes() -> None:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import aiohttp
 
 from gencode.app import GenCode
-from gencode.interfaces.http.guard import AccessTokens, Right
+from gencode.interfaces.http.guard import AccessTokens, Role
 from gencode.interfaces.http.listener import ListenOptions
 from gencode.interfaces.http.server import HttpServer, QuestionSignal, new_desk
 from gencode.testing import Turns
@@ -138,7 +138,7 @@ async def served(
     folder: Path,
     *,
     settings: Mapping[str, Any] | None = None,
-    share: Sequence[Right] = (),
+    share: Sequence[Role] = (),
     **agents: Turns,
 ) -> AsyncGenerator[Served, None]:
     """A server whose agents play a script; its journal is that of GEN_HOME."""

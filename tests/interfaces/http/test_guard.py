@@ -11,7 +11,7 @@ import pytest
 
 from gencode.interfaces.http import endpoints, listener
 from gencode.interfaces.http.application import ENDPOINTS
-from gencode.interfaces.http.guard import FEW, LARGEST_BODY, RIGHTS, AccessTokens, Right
+from gencode.interfaces.http.guard import FEW, LARGEST_BODY, RIGHTS, ROLES, AccessTokens, Role
 from gencode.testing import says
 from tests.interfaces.http.serving import Served, served
 
@@ -199,9 +199,9 @@ async def test_guessing_is_slowed_and_locks_nobody_out(tmp_path: Path) -> None:
 
 
 async def test_a_role_gets_what_it_says_and_nothing_else(tmp_path: Path) -> None:
-    may: dict[Right, set[str]] = {"view": {"view"}, "act": {"view", "act"}, "answer": {"view", "answer"}}
-    async with served(tmp_path, share=list(RIGHTS)) as site:
-        for number, role in enumerate(RIGHTS):
+    may: dict[Role, set[str]] = {"view": {"view"}, "act": {"view", "act"}, "answer": {"view", "answer"}}
+    async with served(tmp_path, share=list(ROLES)) as site:
+        for number, role in enumerate(ROLES):
             client = site.shared(number)
             assert set((await client.get("/api/health")).json["rights"]) == may[role]
             for each in ENDPOINTS:

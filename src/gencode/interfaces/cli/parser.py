@@ -6,14 +6,14 @@ So only the modules of commands that were typed are imported here.
 
 import argparse
 import re
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from importlib import import_module
 from typing import Any, NoReturn, Protocol
 
 from gencode import __version__
 from gencode.core.budget import allowed, amount_of
 from gencode.core.errors import UserMistake, nearest
-from gencode.interfaces.cli.claude_code_options import SEVERAL, add_agents, add_tool_lists, are_rules, mode
+from gencode.interfaces.cli.claude_code_options import add_agents, add_tool_lists, are_rules, mode
 
 COMMANDS = {
     "task": "run, list, follow, stop, resume, replay and export tasks",
@@ -58,41 +58,7 @@ exit codes: 0 completed, 1 any other status, 2 a usage or setup error, 3 complet
 lack of approval, 130 interrupted
 """
 
-VALUED = frozenset(
-    {
-        "--output-format",
-        "--agent",
-        "--session",
-        "--model",
-        "--max-turns",
-        "--max-seconds",
-        "--max-tokens-total",
-        "--max-usd",
-        "--max-spawns",
-        "--permission-mode",
-        "--allow",
-        "--deny",
-        "--ask",
-        "--cwd",
-        "--resume",
-        "-r",
-        "--agents",
-        "--append-system-prompt",
-        "--output-schema",
-        *SEVERAL,
-    }
-)
-"""The options of `gen -p` that are followed by a value."""
-
 ASKING = ("-p", "--print")
-
-PLAIN = frozenset(
-    {"--print", "--plain", "--continue", "--no-offline", "--json", "--verbose", "--version", "--help"}
-)
-"""Its options that are not, or need not be."""
-
-SHORT = frozenset({"-p", "-c", "-r", "-V", "-h"})
-"""Its options of one letter."""
 OTHER_NAMES = {"-C": "--cwd"}
 """Options of other programs, and what they are here."""
 
@@ -119,33 +85,50 @@ class Parser(argparse.ArgumentParser):
         """Refuse unknown arguments in the command that they were typed for: its help is the useful one."""
         found, unknown = super().parse_known_args(*given, **named)
         if unknown:
-            known = [each for each in self._option_string_actions if each.startswith("--")]
-            odd = unknown[0].partition("=")[0]
-            if odd.startswith("--"):
-                raise UserMistake(
-                    f"There is no option {odd!r}. {nearest(odd, known)} See: {self.prog} --help"
-                )
+            self.check_option(unknown[0])
             self.error(f"unrecognized arguments: {' '.join(unknown)}")
         return found, unknown
 
+    @property
+    def options(self) -> Mapping[str, argparse.Action]:
+        """Every option by each of its names."""
+        return self._option_string_actions
+
+    def check_option(self, word: str) -> None:
+        """Refuse an option that does not exist; argparse would take its value for a command."""
+        name = word.partition("=")[0]
+        if not is_option(name) or name in self.options:
+            return
+        if name.startswith("--"):
+            hint = f" {nearest(name, [each for each in self.options if each.startswith('--')])}"
+        elif len(name) == 2 and name[1].isalpha():
+            hint = f" Did you mean {OTHER_NAMES[name]}?" if name in OTHER_NAMES else ""
+        else:
+            return
+        raise UserMistake(f"There is no option {name!r}.{hint} {self._help_way}")
+
+    @property
+    def _help_way(self) -> str:
+        return f"See: {self.prog} --help"
+
     def error(self, message: str) -> NoReturn:
         """Say what is wrong and where help is; a command that is not there gets the nearest names."""
-        help_ = f"See: {self.prog} --help"
-        if found := _UNKNOWN.match(message):
-            known = re.findall(r"[\w-]+", found["known"])
-            word = found["word"].strip("'\"")[:80]
-            if found["what"] != "COMMAND":
-                raise UserMistake(
-                    f"Argument {found['what']}: invalid choice: {word!r}. {nearest(word, known)} {help_}"
-                )
-            if self.prog == "gen":
-                known.append("help")
-            ask = ' To ask something: gen "…".' if self.prog == "gen" else ""
-            raise UserMistake(f"There is no command {word!r}. {nearest(word, known)}{ask} {help_}")
-        raise UserMistake(f"{message[:1].upper()}{message[1:].rstrip('.')}. {help_}")
+        way = self._help_way
+        if not (found := _UNKNOWN.match(message)):
+            raise UserMistake(f"{message[:1].upper()}{message[1:].rstrip('.')}. {way}")
+        known = re.findall(r"[\w-]+", found["known"])
+        word = found["word"].strip("'\"")[:80]
+        if found["what"] != "COMMAND":
+            invalid = f"Argument {found['what']}: invalid choice: {word!r}."
+            raise UserMistake(f"{invalid} {nearest(word, known)} {way}")
+        ask = ""
+        if self.prog == "gen":
+            known.append("help")
+            ask = ' To ask something: gen "…".'
+        raise UserMistake(f"There is no command {word!r}. {nearest(word, known)}{ask} {way}")
 
 
-def build_parser(words: Sequence[str] | None = None) -> argparse.ArgumentParser:
+def build_parser(words: Sequence[str] | None = None) -> Parser:
     """The command line; without `words` all of it, else the options of the commands among them.
 
     Options that were not given are absent, so that settings can decide.
@@ -225,15 +208,13 @@ def _shown(examples: Sequence[str]) -> str:
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
-    """What was typed. A question without `-p` is the `opening` of a conversation.
-
-    An option that does not exist is named here: argparse would take its value for a command.
-    """
+    """What was typed. A question without `-p` is the `opening` of a conversation."""
     words, opening = _spelled_out(arguments), ""
-    at = _first_word(words)
+    parser = build_parser(words)
+    at = _first_word(parser, words, 0)
     first = words[at] if at < len(words) else ""
     if first in ASKING:
-        words = _prompt_first(words, at)
+        words = _prompt_first(parser, words, at)
     elif len(first.split()) > 1:
         del words[at]
         asked = [place for place in range(at, len(words)) if words[place] in ASKING]
@@ -241,8 +222,8 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
             words[asked[0]] = f"--print={first}"
         else:
             opening = first
-        _check_options(words[at:])
-    args = build_parser(words).parse_args(words)
+        _check_options(parser, words[at:])
+    args = parser.parse_args(words)
     if opening:
         args.opening = opening
     return args
@@ -259,61 +240,49 @@ def _spelled_out(arguments: Sequence[str]) -> list[str]:
             return words
 
 
-def _first_word(words: Sequence[str]) -> int:
-    """The place of `-p`, or else of the first word behind the options: a command or a question."""
-    at = 0
-    while at < len(words) and _is_option(words[at]) and words[at] not in ASKING:
-        _check_option(words[at])
-        at = _behind(words, at)
+def _first_word(parser: Parser, words: Sequence[str], at: int) -> int:
+    """The place of `-p` or `--`, or else of the first word behind the options: a command or a question."""
+    while at < len(words) and is_option(words[at]) and words[at] not in (*ASKING, "--"):
+        parser.check_option(words[at])
+        at = _behind(parser, words, at)
     return at
 
 
-def _prompt_first(words: list[str], place: int) -> list[str]:
+def _prompt_first(parser: Parser, words: list[str], place: int) -> list[str]:
     """The arguments with the prompt moved directly behind `-p`; options may stand between the two."""
-    at = place + 1
-    if words[at : at + 1] == ["--"] and at + 1 < len(words):
-        return [*words[:place], f"--print={words[at + 1]}", *words[at + 2 :]]
-    while at < len(words) and _is_option(words[at]):
-        if words[at] == "--" and at + 1 < len(words):
-            return [*words[:place], f"--print={words[at + 1]}", *words[place + 1 : at], *words[at + 2 :]]
-        _check_option(words[at])
-        at = _behind(words, at)
+    at = _first_word(parser, words, place + 1)
+    if words[at : at + 1] == ["--"]:
+        del words[at]
+        if at < len(words):
+            words[place:] = [f"--print={words.pop(at)}", *words[place + 1 :]]
+        return words
     if at < len(words):
         words.insert(place + 1, words.pop(at))
-    _check_options(words[place + 2 :])
+    _check_options(parser, words[place + 2 :])
     return words
 
 
-def _behind(words: Sequence[str], at: int) -> int:
+def _behind(parser: Parser, words: Sequence[str], at: int) -> int:
     """The place behind an option and its values."""
-    if words[at] not in VALUED:
-        return at + 1
-    if words[at] in ("--resume", "-r"):
-        return at + 2 if at + 1 < len(words) and not _is_option(words[at + 1]) else at + 1
-    end = at + 2
-    while words[at] in SEVERAL and end < len(words) and are_rules(words[end]):
-        end += 1
-    return end
+    taken = parser.options[words[at]].nargs if words[at] in parser.options else 0
+    at += 1
+    if taken != 0 and at < len(words) and not (taken == "?" and is_option(words[at])):
+        at += 1
+    while taken == "+" and at < len(words) and are_rules(words[at]):
+        at += 1
+    return at
 
 
-def _is_option(word: str) -> bool:
+def is_option(word: str) -> bool:
+    """Whether a word is an option, by its form."""
     return word.startswith("-") and word != "-" and " " not in word
 
 
-def _check_options(words: Sequence[str]) -> None:
-    for before, word in zip(("", *words), words, strict=False):
-        if before not in VALUED:
-            _check_option(word)
-
-
-def _check_option(word: str) -> None:
-    name = word.partition("=")[0]
-    if len(name) == 2 and name[1].isalpha() and name not in SHORT:
-        hint = f"Did you mean {OTHER_NAMES[name]}? " if name in OTHER_NAMES else ""
-        raise UserMistake(f"There is no option {name!r}. {hint}See: gen --help")
-    if name.startswith("--") and _is_option(name) and name not in VALUED | PLAIN:
-        known = nearest(name, VALUED | PLAIN)
-        raise UserMistake(f"There is no option {name!r}. {known} See: gen --help")
+def _check_options(parser: Parser, words: Sequence[str]) -> None:
+    at = 0
+    while at < len(words):
+        parser.check_option(words[at])
+        at = _behind(parser, words, at)
 
 
 def _add_asking(parser: argparse.ArgumentParser) -> None:
@@ -424,13 +393,6 @@ def whole(text: str) -> int:
     """A whole number of 0 or more."""
     if not text.isdecimal():
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of 0 or more")
-    return int(text)
-
-
-def page(text: str) -> int:
-    """The number of a page."""
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not the number of a page; the first is 1")
     return int(text)
 
 

@@ -2,7 +2,8 @@
 
 import argparse
 import sys
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterator, Sequence
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from itertools import chain
@@ -37,6 +38,7 @@ from gencode.interfaces.cli import task_journal, task_questions
 from gencode.interfaces.cli.claude_code_options import add_agents
 from gencode.interfaces.cli.command_input import schema, text_or_input
 from gencode.interfaces.cli.foreground_run import (
+    RunRenderer,
     all_awaited,
     aloud,
     awaited,
@@ -61,7 +63,7 @@ from gencode.interfaces.cli.parser import (
     add_model,
     add_policy,
     add_schema,
-    page,
+    count,
     whole,
 )
 from gencode.interfaces.cli.terminal_questions import asker_for, somebody_is_there
@@ -139,17 +141,22 @@ def _add_run(tasks: Commands) -> None:
         ),
     )
     parser.add_argument("subagent", metavar="AGENT", help="the agent, for example Explore")
-    parser.add_argument("task", metavar="PROMPT", help="the whole task; - reads it from stdin")
+    _add_work(parser, "the whole task; - reads it from stdin")
     parser.add_argument("--description", metavar="TEXT", help="the task in three to five words")
-    parser.add_argument(
-        "--background", action="store_true", help="print its id and return; it keeps running without you"
-    )
     parser.add_argument("--resume", metavar="ID", help="resume this task of the agent")
     parser.add_argument(
         "--isolation", choices=("process", "worktree"), help="run it in its own process or git worktree"
     )
-    add_schema(parser)
     add_agents(parser)
+
+
+def _add_work(parser: argparse.ArgumentParser, prompt: str) -> None:
+    """What every command takes that lets an agent work."""
+    parser.add_argument("task", metavar="PROMPT", help=prompt)
+    parser.add_argument(
+        "--background", action="store_true", help="print its id and return; it keeps running without you"
+    )
+    add_schema(parser)
     add_model(parser)
     add_policy(parser)
 
@@ -175,7 +182,7 @@ def _add_output(tasks: Commands) -> None:
     parser.add_argument(
         "--timeout", type=whole, metavar="MS", help="wait this long (default 30000, at most 600000)"
     )
-    parser.add_argument("--page", type=page, metavar="N", help="one page of a long result")
+    parser.add_argument("--page", type=count, metavar="N", help="one page of a long result")
 
 
 def _add_stop(tasks: Commands) -> None:
@@ -220,13 +227,7 @@ def _add_resume(tasks: Commands) -> None:
         ('gen task resume 9f3a "And where is it tested?"',),
     )
     parser.add_argument("id", metavar="ID", help=TASK_ID)
-    parser.add_argument("task", metavar="PROMPT", help="what to do now; - reads it from stdin")
-    parser.add_argument(
-        "--background", action="store_true", help="print its id and return; it keeps running without you"
-    )
-    add_schema(parser)
-    add_model(parser)
-    add_policy(parser)
+    _add_work(parser, "what to do now; - reads it from stdin")
 
 
 def _add_fork(tasks: Commands) -> None:
@@ -238,14 +239,11 @@ def _add_fork(tasks: Commands) -> None:
         ('gen task fork 9f3a --at 12 "Look into the other module instead"',),
     )
     parser.add_argument("id", metavar="ID", help="the task to copy; the beginning of its id is enough")
-    parser.add_argument("task", metavar="PROMPT", help="what to do now; - reads it from stdin")
+    _add_work(parser, "what to do now; - reads it from stdin")
     parser.add_argument(
         "--at", type=whole, metavar="SEQ", help="copy up to this event of gen task events (default: the last)"
     )
     parser.add_argument("--description", metavar="TEXT", help="the task in three to five words")
-    parser.add_argument(
-        "--background", action="store_true", help="print its id and return; it keeps running without you"
-    )
     parser.add_argument("--isolation", choices=("worktree",), help="run it in its own git worktree")
     parser.add_argument(
         "--budget",
@@ -255,9 +253,6 @@ def _add_fork(tasks: Commands) -> None:
         help="limit only the fork, as gen task budget does; AMOUNT none removes a limit of the original; may "
         "be repeated (--max-tokens-total, --max-usd and --max-spawns limit the whole run)",
     )
-    add_schema(parser)
-    add_model(parser)
-    add_policy(parser)
 
 
 def _add_budget(tasks: Commands) -> None:
@@ -274,40 +269,70 @@ def _add_budget(tasks: Commands) -> None:
 
 def run(args: argparse.Namespace) -> Coroutine[Any, Any, int]:
     """Run one subagent and print its report."""
-    return _run(args, text_or_input(args.task, "write the prompt after the agent's name"))
+    prompt = text_or_input(args.task, "write the prompt after the agent's name")
+    request = _request(args, prompt, agent=args.subagent, resume=getattr(args, "resume", ""))
+    return _resumed(args, request) if request.resume else _run(args, request)
 
 
-async def _run(args: argparse.Namespace, prompt: str) -> int:
-    request = TaskRequest(
-        agent=args.subagent,
+def _request(args: argparse.Namespace, prompt: str, *, agent: str = "", resume: str = "") -> TaskRequest:
+    return TaskRequest(
+        agent=agent,
         prompt=prompt,
         description=getattr(args, "description", ""),
         model=getattr(args, "model", ""),
         max_turns=getattr(args, "max_turns", None),
         background="background" in args,
-        resume=getattr(args, "resume", ""),
+        resume=resume,
         here="cwd" in args,
         isolation=getattr(args, "isolation", ""),
         output_schema=schema(args),
     )
-    if request.resume:
-        return await go_on(args, request)
-    output = "json" if "json" in args else "text"
-    renderer = renderer_for(output, verbose="verbose" in args)
-    async with opened(args, without=("max_turns",), asker=asker_for(output, renderer)) as gen:
+
+
+async def _run(args: argparse.Namespace, request: TaskRequest) -> int:
+    async with _working(args) as (gen, renderer):
         apart = request.background or request.isolation == "process"
         with elsewhere(far=apart and gen.uses_workers):
             told = check(gen, args)
-        if output == "text" and somebody_is_there():
+        if "json" not in args and somebody_is_there():
             offer_mode(gen, request.agent)
         if request.background:  # it has a process of its own in any case
-            outcome = await handing_over(gen, gen.detach(request))
-            awaits = "" if output == "json" else await awaited(gen, outcome)
-            return tell_begun(outcome, told, awaits, as_json=output == "json")
-        start = partial(gen.start_task, request)
-        outcome, code = await follow(gen, start, renderer, told, leaving(gen))
-        servers = gen.mcp_servers.reports()
-    return tell_outcome(outcome, code, servers, as_json=output == "json")
+            return await _begun(args, gen, await handing_over(gen, gen.detach(request)), told)
+        return await _followed(args, gen, renderer, partial(gen.start_task, request), told)
+
+
+@asynccontextmanager
+async def _working(args: argparse.Namespace) -> AsyncGenerator[tuple[GenCode, RunRenderer], None]:
+    """GenCode for a command that lets an agent work, and what shows the work here."""
+    output = "json" if "json" in args else "text"
+    renderer = renderer_for(output, verbose="verbose" in args)
+    async with opened(args, without=("max_turns",), asker=asker_for(output, renderer)) as gen:
+        yield gen, renderer
+
+
+async def _followed(
+    args: argparse.Namespace,
+    gen: GenCode,
+    renderer: RunRenderer,
+    start: Callable[[], Awaitable[RunningTask]],
+    told: str,
+) -> int:
+    """Start a task here, and print its report."""
+
+    async def begin() -> RunningTask:
+        job = await start()
+        if job.folder_notice:
+            note(f"Task {job.id}: {job.folder_notice}")
+        return job
+
+    outcome, code = await follow(gen, begin, renderer, told, leaving(gen))
+    return tell_outcome(outcome, code, gen.mcp_servers.reports(), as_json="json" in args)
+
+
+async def _begun(args: argparse.Namespace, gen: GenCode, outcome: Outcome, *told: str) -> int:
+    """Print the id of a task that was handed over to a process of its own."""
+    awaits = "" if "json" in args else await awaited(gen, outcome)
+    return tell_begun(outcome, "\n".join(filter(None, told)), awaits, as_json="json" in args)
 
 
 def offer_mode(gen: GenCode, agent: str) -> None:
@@ -518,45 +543,21 @@ async def background(args: argparse.Namespace) -> int:
 def resume(args: argparse.Namespace) -> Coroutine[Any, Any, int]:
     """Resume a task and print its report."""
     prompt = text_or_input(args.task, "write the prompt after the id")
-    request = TaskRequest(
-        agent="",
-        prompt=prompt,
-        model=getattr(args, "model", ""),
-        max_turns=getattr(args, "max_turns", None),
-        resume=args.id,
-        background="background" in args,
-        here="cwd" in args,
-        output_schema=schema(args),
-    )
-    return go_on(args, request)
+    return _resumed(args, _request(args, prompt, resume=args.id))
 
 
-async def go_on(args: argparse.Namespace, request: TaskRequest) -> int:
+async def _resumed(args: argparse.Namespace, request: TaskRequest) -> int:
     """Resume the task that a request names, in its own folder; outcome and exit code as for a new one."""
-    output = "json" if "json" in args else "text"
-    renderer = renderer_for(output, verbose="verbose" in args)
     task = await move(args, request.resume)
     if request.agent and request.agent.casefold() != task.agent.casefold():
         raise UserMistake(f"Task {task.id} is a task of {task.agent}, not of {request.agent}.")
-    async with opened(args, without=("max_turns",), asker=asker_for(output, renderer)) as gen:
+    async with _working(args) as (gen, renderer):
         told = check(gen, args) if "no_offline" in args else not_trusted(gen)
         if request.background:
-            outcome = await handing_over(gen, gen.detach(request))
-            awaits = "" if "json" in args else await awaited(gen, outcome)
-            return tell_begun(outcome, told, awaits, as_json="json" in args)
+            return await _begun(args, gen, await handing_over(gen, gen.detach(request)), told)
         told = "\n".join(filter(None, (told, in_clone(gen, task))))
-        start = partial(with_news, partial(gen.start_resume, request.resume, request))
-        outcome, code = await follow(gen, start, renderer, told, leaving(gen))
-        servers = gen.mcp_servers.reports()
-    return tell_outcome(outcome, code, servers, as_json=output == "json")
-
-
-async def with_news(start: Callable[[], Awaitable[RunningTask]]) -> RunningTask:
-    """Start a job, and tell what a person should know of the folder it works in."""
-    job = await start()
-    if job.folder_notice:
-        note(f"Task {job.id}: {job.folder_notice}")
-    return job
+        start = partial(gen.start_resume, request.resume, request)
+        return await _followed(args, gen, renderer, start, told)
 
 
 def leaving(gen: GenCode) -> Callable[[RunningTask], Awaitable[Outcome]]:
@@ -720,35 +721,19 @@ def fork(args: argparse.Namespace) -> Coroutine[Any, Any, int]:
 
 
 async def _fork(args: argparse.Namespace, prompt: str) -> int:
-    output = "json" if "json" in args else "text"
-    renderer = renderer_for(output, verbose="verbose" in args)
-    request = TaskRequest(
-        agent="",
-        prompt=prompt,
-        description=getattr(args, "description", ""),
-        model=getattr(args, "model", ""),
-        max_turns=getattr(args, "max_turns", None),
-        output_schema=schema(args),
-        isolation=getattr(args, "isolation", ""),
-        here="cwd" in args,
-    )
+    request = replace(_request(args, prompt), background=False)
     source = await move(args, args.id)
     amounts: list[list[str]] = getattr(args, "budget", [])
     budget = changed_budget(source.terms.budget, [*chain.from_iterable(amounts)])
-    async with opened(args, without=("max_turns",), asker=asker_for(output, renderer)) as gen:
+    async with _working(args) as (gen, renderer):
         told = check(gen, args) if "no_offline" in args else ""
         point = Fork(getattr(args, "at", None), budget)
         if "background" in args:
             task, begins = await handing_over(gen, gen.detach_fork(args.id, point, request))
-            outcome = await gen.get(task)
-            awaits = "" if output == "json" else await awaited(gen, outcome)
-            told = "\n".join(filter(None, (told, begins)))
-            return tell_begun(outcome, told, awaits, as_json=output == "json")
+            return await _begun(args, gen, await gen.get(task), told, begins)
         told = "\n".join(filter(None, (told, in_clone(gen, source))))
-        start = partial(with_news, partial(gen.start_fork, args.id, point, request))
-        outcome, code = await follow(gen, start, renderer, told, leaving(gen))
-        servers = gen.mcp_servers.reports()
-    return tell_outcome(outcome, code, servers, as_json=output == "json")
+        start = partial(gen.start_fork, args.id, point, request)
+        return await _followed(args, gen, renderer, start, told)
 
 
 async def budget(args: argparse.Namespace) -> int:

@@ -4,6 +4,7 @@ from msgspec import Struct
 
 from gencode.channels.address import address
 from gencode.core.outcome import Outcome
+from gencode.interfaces.chat.chat_addresses import SESSION
 from gencode.interfaces.http.endpoints import ApiRequest, Name, Nothing, ServerContext, Text, endpoint
 from gencode.interfaces.http.task_endpoints import page_of
 from gencode.interfaces.http.task_schemas import Limit
@@ -52,8 +53,7 @@ class MessageReceipt(Struct, frozen=True, rename="camel"):
 )
 async def list_conversations(context: ServerContext, request: ApiRequest[ChatFilter, Nothing]) -> ChatPage:
     wanted = request.query
-    cwd = None if wanted.all else str(context.gen.workspace.cwd)
-    query = TaskQuery(cwd=cwd, conversations=True, before=wanted.before)
+    query = TaskQuery(cwd=request.folder(context, every=wanted.all), conversations=True, before=wanted.before)
     sessions, following = await page_of(context, query, wanted.limit)
     return ChatPage([Chat(_address(context, session.agent_id), session) for session in sessions], following)
 
@@ -61,7 +61,7 @@ async def list_conversations(context: ServerContext, request: ApiRequest[ChatFil
 @endpoint("GET /api/conversations/{channel}/{chat:path}", "view", "Get a conversation", answer=Chat)
 async def get_conversation(context: ServerContext, request: ApiRequest[Nothing, Nothing]) -> Chat:
     to = address(request.path["channel"], request.path["chat"])
-    task = await context.inbox.session_of(to)
+    task = await request.reached(context, await context.inbox.session_of(to))
     return Chat(str(to), await context.gen.outcome_of(task))
 
 
@@ -77,6 +77,8 @@ async def say_in_conversation(
     context: ServerContext, request: ApiRequest[Nothing, NewMessage]
 ) -> MessageReceipt:
     to = address(request.path["channel"], request.path["chat"])
+    if to.channel == SESSION:  # all others are bound to conversations of this folder
+        await request.find(context, to.chat)
     session, began = await context.inbox.message(to, request.body.text, request.body.agent)
     return MessageReceipt(str(to), session, began)
 

@@ -16,7 +16,8 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
 from gencode.app import GenCode
-from gencode.core.errors import GenCodeError
+from gencode.core.errors import Conflict, GenCodeError, UnknownName
+from gencode.core.task import Task
 from gencode.interfaces.chat.chat_addresses import ChatAddresses
 from gencode.interfaces.http.conversations import ChatInbox
 from gencode.interfaces.http.guard import LARGEST_BODY, HttpRefusal, Right, refusal
@@ -68,9 +69,34 @@ class ApiRequest(Generic[Q, B]):
     rights: frozenset[Right]
     headers: Mapping[str, str]
 
+    @property
+    def everywhere(self) -> bool:
+        """Whether the token reaches the tasks of all folders."""
+        return "everywhere" in self.rights
+
     def needs(self, right: Right) -> None:
         """Refuse a token without a right."""
         _check_right(self.rights, right)
+
+    def folder(self, context: ServerContext, *, every: bool) -> str | None:
+        """The folder whose tasks are asked for; None for those of every folder, which is a right."""
+        if every:
+            self.needs("everywhere")
+        return None if every else str(context.gen.workspace.cwd)
+
+    async def find(self, context: ServerContext, task: str) -> Task:
+        """The task with an id or the beginning of one, if the token reaches it."""
+        if self.everywhere:
+            return await context.gen.find(task)
+        with suppress(UnknownName, Conflict):  # their messages name tasks of other folders
+            return await self.reached(context, await context.gen.find(task))
+        raise HttpRefusal(404, f"There is no task {task!r} in this folder.")
+
+    async def reached(self, context: ServerContext, task: Task) -> Task:
+        """The task, if the token reaches it; otherwise it is unknown."""
+        if not (self.everywhere or await context.hub.places.is_here(task.id)):
+            raise UnknownName("task", task.id, ())
+        return task
 
 
 @dataclass(frozen=True)

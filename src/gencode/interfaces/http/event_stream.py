@@ -44,8 +44,12 @@ class EventStream(Response):
         *,
         brief: bool,
         states: bool,
+        everywhere: bool,
     ) -> None:
-        """With `states` the state of a task follows its events."""
+        """With `states` the state of a task follows its events.
+
+        Without `everywhere` those of tasks of other folders are left out.
+        """
         super().__init__(headers={"X-Accel-Buffering": "no"})
         del self.headers["content-length"]
         self._hub = hub
@@ -54,6 +58,7 @@ class EventStream(Response):
         self._task = task
         self._brief = brief
         self._states = states
+        self._everywhere = everywhere
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send until the client disconnects, does not keep up, or the server shuts down."""
@@ -69,7 +74,9 @@ class EventStream(Response):
         if scope["method"] == "HEAD":
             await send({"type": "http.response.body", "body": b""})
             return
-        client = self._hub.join(self._task, brief=self._brief, states=self._states)
+        client = self._hub.join(
+            self._task, brief=self._brief, states=self._states, everywhere=self._everywhere
+        )
         upto = self._hub.mark  # what comes after that waits for the client
         wire: PeerConnection | None = scope.get("state", {}).get(WIRE)
         if wire is not None:
@@ -135,13 +142,13 @@ class EventStream(Response):
             raise HttpRefusal(503, "This server has not read that far yet. Try again.")
 
     async def _framed(self, found: list[LogEntry]) -> bytes:
-        lineages = self._hub.lineages
-        return b"".join(
-            [frame(each, await lineages.of(each), brief=self._brief) for _, each in found if each is not None]
-        )
+        told = await self._hub.places.told(found, everywhere=self._everywhere)
+        return b"".join([frame(event, of, brief=self._brief) for event, of in told])
 
     async def _framed_states(self, tasks: Iterable[str]) -> bytes:
         """The states of these tasks, if the client wants them."""
+        if not self._everywhere:
+            tasks = [each for each in tasks if await self._hub.places.is_here(each)]
         states = await self._hub.states.named(tasks) if self._states else ()
         return b"".join([state_frame(each) for each in states])
 

@@ -1,7 +1,8 @@
 """Access to the server: tokens and their rights, and a guard that checks every request before it is handled.
 
 Viewing, acting and answering questions are three rights: whoever acts cannot approve what agents ask for,
-unless the token says so. Nothing behind the guard runs for a foreign Host or Origin, or without a token.
+unless the token says so. Only the owner's token reaches beyond the server's folder. Nothing behind the guard
+runs for a foreign Host or Origin, or without a token.
 
 The address, in numbers, at which a request came in is a Host of its own: no page gets that by a trick with
 names, because a name that it can point here is not written in numbers.
@@ -35,9 +36,11 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from gencode.core.errors import Conflict, CorruptFact, GenCodeError, StoreTrouble, UnknownName, UserMistake
 
-Right = Literal["view", "act", "answer"]
+Role = Literal["view", "act", "answer"]
+Right = Literal["view", "act", "answer", "everywhere"]
+"""`everywhere` is to see and act on the tasks of other folders than the server's."""
 RIGHTS: tuple[Right, ...] = get_args(Right)
-ROLES: Mapping[Right, frozenset[Right]] = {
+ROLES: Mapping[Role, frozenset[Right]] = {
     "view": frozenset({"view"}),
     "act": frozenset({"view", "act"}),
     "answer": frozenset({"view", "answer"}),
@@ -57,9 +60,9 @@ MOST_PEERS = 1024
 class AccessTokens:
     """The tokens of one server and their rights. Only digests are compared, all of them, in constant time."""
 
-    def __init__(self, owner: str = "", shared: Sequence[Right] = ()) -> None:
+    def __init__(self, owner: str = "", shared: Sequence[Role] = ()) -> None:
         self.owner = owner or secrets.token_urlsafe(TOKEN_BYTES)
-        self.shared: list[tuple[Right, str]] = [(role, secrets.token_urlsafe(TOKEN_BYTES)) for role in shared]
+        self.shared: list[tuple[Role, str]] = [(role, secrets.token_urlsafe(TOKEN_BYTES)) for role in shared]
         self._digests = [(_digest(self.owner), OWNER)]
         self._digests += [(_digest(token), ROLES[role]) for role, token in self.shared]
 

@@ -9,9 +9,9 @@ import asyncio
 import logging
 import time
 from collections import defaultdict, deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import msgspec
 from msgspec import Struct
@@ -22,9 +22,10 @@ from gencode.core.events import CommandEnded, Event, MessageAdded, TaskCreated, 
 from gencode.core.ids import stamp
 from gencode.core.messages import AssistantMessage
 from gencode.core.subsession_events import ALONE, Lineage, lineage_of, wire
+from gencode.core.task import Task
 from gencode.interfaces.http.listener import Framed, PeerConnection, framed
 from gencode.interfaces.http.task_states import TaskState, TaskStates
-from gencode.journal.global_log import LogPosition
+from gencode.journal.global_log import LogEntry, LogPosition
 
 SHORT = 240
 """The characters of a text in a brief stream."""
@@ -87,29 +88,49 @@ def shortened(value: object) -> object:
             return value
 
 
-MOST_LINEAGES = 20_000
+MOST_PLACES = 20_000
 
 
-class Lineages:
+class TaskPlace(NamedTuple):
+    """Where a task belongs. `here`: it, or an agent above it, is of the server's folder."""
+
+    lineage: Lineage = ALONE
+    here: bool = False
+
+
+class TaskPlaces:
     """Knows where tasks belong, each looked up once."""
 
     def __init__(self, gen: GenCode) -> None:
         self._gen = gen
-        self._known: dict[str, Lineage] = {}
+        self._cwd = str(gen.workspace.cwd)
+        self._known: dict[str, TaskPlace] = {}
 
-    async def of(self, event: Event) -> Lineage:
+    async def of(self, event: Event) -> TaskPlace:
         """Where the task of an event belongs."""
-        task = event.task
+        return await self._place(event.task, event.fact if isinstance(event.fact, TaskCreated) else None)
+
+    async def is_here(self, task: str) -> bool:
+        """Whether a task, or an agent above it, is of the server's folder."""
+        return (await self._place(task)).here
+
+    async def told(self, found: Iterable[LogEntry], *, everywhere: bool) -> list[tuple[Event, Lineage]]:
+        """The readable ones of these events; without `everywhere`, those of the server's folder."""
+        placed = [(event, await self.of(event)) for _, event in found if event is not None]
+        return [(event, place.lineage) for event, place in placed if everywhere or place.here]
+
+    async def _place(self, task: str, found: TaskCreated | Task | None = None) -> TaskPlace:
         if task in self._known:
             return self._known[task]
-        if len(self._known) > MOST_LINEAGES:
+        if len(self._known) > MOST_PLACES:
             self._known.clear()
-        found = event.fact if isinstance(event.fact, TaskCreated) else None
         with suppress(CorruptFact):
             found = found or await self._gen.history.task(task)
         if found is None:
-            return ALONE
-        self._known[task] = lineage_of(found)
+            return TaskPlace()
+        # An agent may work in a copy of the folder, so it is of the folder of the conversation above it.
+        here = found.cwd == self._cwd or (found.parent is not None and await self.is_here(found.parent))
+        self._known[task] = TaskPlace(lineage_of(found), here)
         return self._known[task]
 
 
@@ -138,7 +159,7 @@ ALIVE_FRAMED = framed(ALIVE)
 class StreamItem:
     """Something to send, encoded at most once in each length: an event, or a whole frame."""
 
-    __slots__ = ("_event", "_frames", "_of", "everybody", "is_state", "task")
+    __slots__ = ("_event", "_frames", "_of", "everybody", "here", "is_state", "task")
 
     def __init__(
         self,
@@ -149,8 +170,11 @@ class StreamItem:
         made: bytes = b"",
         everybody: bool = False,
         is_state: bool = False,
+        here: bool = True,
     ) -> None:
         self.task = task
+        self.here = here
+        """Whether it is also for clients that see the server's folder only."""
         self.is_state = is_state
         """Whether it is only for clients that want the states of tasks."""
         self.everybody = everybody
@@ -167,10 +191,14 @@ class StreamItem:
 
 
 class StreamClient:
-    """One open stream: of one task, or of all; `brief` with long texts cut, `states` with those of tasks."""
+    """One open stream: of one task, or of all; `brief` with long texts cut, `states` with those of tasks.
 
-    def __init__(self, task: str, *, brief: bool, states: bool = False) -> None:
+    Without `everywhere` only of the tasks of the server's folder.
+    """
+
+    def __init__(self, task: str, *, brief: bool, states: bool = False, everywhere: bool = True) -> None:
         self.task = task
+        self.everywhere = everywhere
         self.brief = brief
         self.states = states
         self.dropped = asyncio.Event()
@@ -229,7 +257,7 @@ class Hub:
         self._greeted = time.monotonic()
         self._global_log = gen.history.log
         self._changes = gen.history.changes
-        self.lineages = Lineages(gen)
+        self.places = TaskPlaces(gen)
         self.states = TaskStates(gen)
         self._clients: set[StreamClient] = set()
         self._pending: list[StreamItem] = []
@@ -284,10 +312,12 @@ class Hub:
             group.create_task(self._follow())
             group.create_task(self._tell_states())
 
-    def join(self, task: str = "", *, brief: bool = False, states: bool = False) -> StreamClient:
+    def join(
+        self, task: str = "", *, brief: bool = False, states: bool = False, everywhere: bool = True
+    ) -> StreamClient:
         """Add a client that gets everything after `mark`."""
         self._flush()
-        client = StreamClient(task, brief=brief, states=states)
+        client = StreamClient(task, brief=brief, states=states, everywhere=everywhere)
         self._clients.add(client)
         return client
 
@@ -401,7 +431,8 @@ class Hub:
         return len(found) > 1
 
     async def _take(self, event: Event) -> None:
-        self._pending.append(StreamItem(event.task, event, await self.lineages.of(event)))
+        place = await self.places.of(event)
+        self._pending.append(StreamItem(event.task, event, place.lineage, here=place.here))
         self.states.hear(event)
 
     async def _tell_states(self) -> None:
@@ -413,9 +444,9 @@ class Hub:
                 continue
             try:
                 for state in await self.states.changed():
-                    self._pending.append(
-                        StreamItem(state.agent_id, None, made=state_frame(state), is_state=True)
-                    )
+                    task, made = state.agent_id, state_frame(state)
+                    here = await self.places.is_here(task)
+                    self._pending.append(StreamItem(task, None, made=made, is_state=True, here=here))
                     self._news.set()
             except StoreTrouble as trouble:
                 log.warning("the states of tasks could not be read: %s", trouble)
@@ -467,12 +498,16 @@ class Hub:
         for piece in pieces:
             if piece.task:
                 by_task[piece.task].append(piece)
-        made: dict[tuple[str, bool, bool], Framed | None] = {}
+        made: dict[tuple[str, bool, bool, bool], Framed | None] = {}
         for client in self._clients:
-            kind = (client.task, client.brief, client.states)
+            kind = (client.task, client.brief, client.states, client.everywhere)
             if kind not in made:
                 own = [*by_task.get(client.task, ()), *for_all] if client.task else pieces
-                wanted = own if client.states else [each for each in own if not each.is_state]
+                wanted = [
+                    each
+                    for each in own
+                    if (client.states or not each.is_state) and (client.everywhere or each.here)
+                ]
                 made[kind] = _together(wanted, client.brief)
             if (news := made[kind]) is not None:
                 client.offer(news)

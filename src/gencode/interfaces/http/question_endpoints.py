@@ -72,7 +72,7 @@ class AnsweredQuestion(Struct, frozen=True):
 
 @endpoint("GET /api/questions", "view", "List pending questions", answer=QuestionsPage)
 async def list_questions(context: ServerContext, request: ApiRequest[Nothing, Nothing]) -> QuestionsPage:
-    return QuestionsPage([_open(each) for each in context.desk.waiting()])
+    return QuestionsPage([_open(each) for each in await _waiting(context, request)])
 
 
 @endpoint(
@@ -82,7 +82,10 @@ async def answer_question(
     context: ServerContext, request: ApiRequest[Nothing, NewAnswer]
 ) -> AnsweredQuestion:
     said = request.body
-    waiting = _waiting(context, request.path["number"])
+    pending = {str(each.number): each for each in await _waiting(context, request)}
+    waiting = pending.get(request.path["number"])
+    if waiting is None:
+        raise HttpRefusal(404, GONE)
     words = tuple(said.words)
     answer = Answer(said.allow, said.reach, said.why, network=said.network, words=words)
     check_answer(waiting.question, answer)
@@ -119,12 +122,12 @@ def _stamped(moment: float) -> str:
     return stamp(datetime.fromtimestamp(moment, UTC))
 
 
-def _waiting(context: ServerContext, number: str) -> PendingQuestion:
-    """The pending question with this number; 404 for one that was answered or is of an earlier server."""
-    for each in context.desk.waiting():
-        if str(each.number) == number:
-            return each
-    raise HttpRefusal(404, GONE)
+async def _waiting(context: ServerContext, request: ApiRequest[Any, Any]) -> list[PendingQuestion]:
+    """The pending questions of the tasks that the token reaches."""
+    pending = context.desk.waiting()
+    if request.everywhere:
+        return [*pending]
+    return [each for each in pending if await context.hub.places.is_here(each.question.task)]
 
 
 ENDPOINTS = (list_questions, answer_question)

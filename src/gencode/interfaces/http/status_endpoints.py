@@ -20,7 +20,7 @@ from gencode.core.status import Status
 from gencode.interfaces.chat.model_info import ModelLine, main_model
 from gencode.interfaces.http.endpoints import ApiRequest, Name, Nothing, ServerContext, endpoint
 from gencode.interfaces.http.guard import RIGHTS, Right
-from gencode.interfaces.http.task_schemas import BudgetLimits
+from gencode.interfaces.http.task_schemas import BudgetLimits, check_model
 
 
 class Health(Struct, frozen=True, rename="camel"):
@@ -149,6 +149,7 @@ async def choose_session(
     if chosen.mode is not None:
         request.needs("answer")
     if chosen.model is not None:
+        check_model(chosen.model)
         gen.models.use(chosen.model)
     if chosen.mode is not None:
         gen.switch_mode(chosen.mode)
@@ -183,11 +184,11 @@ async def list_tools(context: ServerContext, request: ApiRequest[Nothing, Nothin
 @endpoint("GET /api/usage", "view", "Get usage over time, and the budget", query=UsageQuery, answer=Spending)
 async def get_usage(context: ServerContext, request: ApiRequest[UsageQuery, Nothing]) -> Spending:
     wanted = request.query
-    cwd = None if wanted.all else str(context.gen.workspace.cwd)
+    cwd = request.folder(context, every=wanted.all)
     since = stamp(datetime.now(UTC) - timedelta(hours=wanted.hours))
     pieces = _pieces(await context.gen.history.log.spent(since, cwd), wanted.minutes * 60)
     counts = await context.gen.history.log.counts(cwd)
-    task = None if wanted.task is None else await context.gen.find(wanted.task)
+    task = None if wanted.task is None else await request.find(context, wanted.task)
     return Spending(
         budget=context.gen.budgets.default,
         total=sum((piece.usage for piece in pieces), start=Usage()),

@@ -85,7 +85,7 @@ def about_task(
     def made(call: Callable[[ServerContext, Task, ApiRequest[Q, B]], Awaitable[object]]) -> Endpoint:
         @wraps(call)
         async def called(context: ServerContext, request: ApiRequest[Q, B]) -> object:
-            return await call(context, await context.gen.find(request.path["id"]), request)
+            return await call(context, await request.find(context, request.path["id"]), request)
 
         return endpoint(path, right, says, answer=answer, query=query, body=body, status=status)(called)
 
@@ -129,7 +129,7 @@ async def list_tasks(context: ServerContext, request: ApiRequest[TaskFilter, Not
     query = TaskQuery(
         parent=wanted.parent,
         roots=wanted.roots,
-        cwd=None if wanted.all else str(context.gen.workspace.cwd),
+        cwd=request.folder(context, every=wanted.all),
         agent=wanted.agent,
         conversations=wanted.conversation,
         statuses=wanted.status,
@@ -150,9 +150,9 @@ async def list_states(context: ServerContext, request: ApiRequest[StateFilter, N
     cursor = str(context.hub.cursor)
     following: str | None = None
     if wanted.id:
-        tasks = [await context.gen.find(each) for each in wanted.id]
+        tasks = [await request.find(context, each) for each in wanted.id]
     else:
-        cwd = None if wanted.all else str(context.gen.workspace.cwd)
+        cwd = request.folder(context, every=wanted.all)
         tasks, following = await tasks_on(context, TaskQuery(cwd=cwd, before=wanted.before), wanted.limit)
     seen = zip(tasks, await context.gen.history.outcomes(tasks), strict=True)
     states = [as_others_see(context.hub.states.of(task), outcome) for task, outcome in seen]
@@ -167,7 +167,7 @@ async def list_states(context: ServerContext, request: ApiRequest[StateFilter, N
     answer=TimesPage,
 )
 async def list_times(context: ServerContext, request: ApiRequest[TimesFilter, Nothing]) -> TimesPage:
-    tasks = [await context.gen.find(each) for each in request.query.id]
+    tasks = [await request.find(context, each) for each in request.query.id]
     sent: defaultdict[str, set[str]] = defaultdict(set)
     if tasks:
         for child in await context.gen.history.tasks(TaskQuery(parents=tuple(task.id for task in tasks))):
@@ -257,7 +257,7 @@ async def get_events(
         facts = await context.gen.history.log.before(task.id, wanted.before, wanted.limit)
     else:
         facts = await context.gen.history.log.of_task(task.id, wanted.after or 0, most=wanted.limit)
-    return EventPage(await _told(context, facts), task.seq)
+    return EventPage(await _told(context, facts, everywhere=True), task.seq)
 
 
 @about_task(
@@ -280,12 +280,14 @@ async def replay_task(
         events=[wire(event, lineages[event.task]) for event in part],
         total=len(played.events),
         same=played.same,
-        compared=None if wanted.against is None else await _compared(context, task, wanted.against),
+        compared=None if wanted.against is None else await _compared(context, request, task, wanted.against),
     )
 
 
-async def _compared(context: ServerContext, one: Task, against: str) -> Compared:
-    other = await context.gen.find(against)
+async def _compared(
+    context: ServerContext, request: ApiRequest[ReplayQuery, Nothing], one: Task, against: str
+) -> Compared:
+    other = await request.find(context, against)
     found = await context.gen.difference(one.id, other.id)
     return Compared(other.id, found.same, found)
 
@@ -347,12 +349,15 @@ async def list_events(context: ServerContext, request: ApiRequest[AllEventsQuery
     if facts is None:
         raise HttpRefusal(410, f"The event {cursor} was deleted. Start again without after.")
     last = cursor_of(facts[-1].mark) if facts else cursor
-    return AllEventsPage(await _told(context, facts), str(last), len(facts) == wanted.limit)
+    told = await _told(context, facts, everywhere=request.everywhere)
+    return AllEventsPage(told, str(last), len(facts) == wanted.limit)
 
 
-async def _told(context: ServerContext, facts: Sequence[LogEntry]) -> list[dict[str, Any]]:
+async def _told(
+    context: ServerContext, facts: Sequence[LogEntry], *, everywhere: bool
+) -> list[dict[str, Any]]:
     """Events in the shape of the stream, without those that cannot be read."""
-    return [wire(event, await context.hub.lineages.of(event)) for _, event in facts if event is not None]
+    return [wire(event, of) for event, of in await context.hub.places.told(facts, everywhere=everywhere)]
 
 
 def _stream(
@@ -360,7 +365,15 @@ def _stream(
 ) -> EventStream:
     wanted = request.query
     global_log = context.gen.history.log
-    return EventStream(context.hub, global_log, after, task, brief=wanted.brief, states=wanted.states)
+    return EventStream(
+        context.hub,
+        global_log,
+        after,
+        task,
+        brief=wanted.brief,
+        states=wanted.states,
+        everywhere=request.everywhere,
+    )
 
 
 def _begins(request: ApiRequest[StreamQuery, Nothing]) -> Cursor | None:

@@ -26,6 +26,12 @@ PASSED_ON = frozenset(field.name for field in structs.fields(TaskRequest))
 """The options that a TaskRequest has under the same name."""
 
 
+def check_model(name: str) -> None:
+    """Refuse a model that is a file of this machine."""
+    if name.strip().casefold().startswith(FILES):
+        raise UserMistake("A model that is a file cannot be chosen over HTTP. Start gen serve with it.")
+
+
 class BudgetLimits(Struct, frozen=True, forbid_unknown_fields=True):
     """A budget: what a task may use together with its subagents."""
 
@@ -49,9 +55,8 @@ class RunOptions(Struct, frozen=True, forbid_unknown_fields=True, rename="camel"
     budget: BudgetLimits = BudgetLimits()
 
     def request(self, **more: Any) -> TaskRequest:
-        """The options as a TaskRequest; a model that is a file of this machine is refused."""
-        if self.model.strip().casefold().startswith(FILES):
-            raise UserMistake("A model that is a file cannot be chosen over HTTP. Start gen serve with it.")
+        """The options as a TaskRequest."""
+        check_model(self.model)
         own = {name: getattr(self, name) for name in self.__struct_fields__ if name in PASSED_ON}
         said: dict[str, Any] = {"agent": "", **own, "budget": self.budget.budget(), **more}
         return TaskRequest(**said)

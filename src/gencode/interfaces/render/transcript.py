@@ -318,7 +318,7 @@ def _answered(now: Transcript, result: ToolResult) -> Transcript:
         now,
         result.call,
         state=state,
-        result=result.text,
+        result=result.for_people,
         child=child,
         tail="",
         ran=bool(ran),
@@ -441,7 +441,7 @@ def said(message: Message) -> Iterator[str]:
                 yield f"→ {visible_line(call.name)} {msgspec.json.encode(call.input).decode()}"
         case ToolMessage():
             for result in message.results:
-                lines = _indented(result.text) if result.text else []
+                lines = _indented(said) if (said := result.for_people) else []
                 yield f"← {visible_line(result.name)}{' (error)' if result.error else ''}"
                 yield from lines[:RESULT_LINES]
                 if len(lines) > RESULT_LINES:

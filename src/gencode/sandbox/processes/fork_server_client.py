@@ -20,6 +20,7 @@ from pathlib import Path
 from gencode.core.errors import ToolError
 from gencode.journal.owner import new_owner, owner_state
 from gencode.sandbox.processes import process_tree
+from gencode.sandbox.processes.answer_timeout import answer_timeout
 from gencode.sandbox.processes.environment import PROCESS_MARK
 from gencode.sandbox.processes.guard_protocol import COUNT_STRAYS, NETWORK, RUN, encoded
 
@@ -187,7 +188,7 @@ class ForkServerClient:
             ours.send(str(guard).encode())
             socket.send_fds(self._link, [COUNT_STRAYS], [theirs.fileno()])
             theirs.close()
-            async with asyncio.timeout(_CLEARING_SECONDS):
+            async with answer_timeout(_CLEARING_SECONDS):
                 said = await asyncio.get_running_loop().sock_recv(ours, 64)
         except (OSError, TimeoutError):
             pass  # the fork server is gone or does not answer: below we do it ourselves
@@ -218,7 +219,7 @@ class ForkServerClient:
     async def _left(self) -> bool:
         """Whether the fork server closes its end in time, which it does by ending."""
         try:
-            async with asyncio.timeout(_LEAVING_SECONDS):
+            async with answer_timeout(_LEAVING_SECONDS):
                 return not await asyncio.get_running_loop().sock_recv(self._link, 1)
         except ConnectionError:
             return True
@@ -232,7 +233,7 @@ async def readable(link: socket.socket, seconds: float) -> None:
     come: asyncio.Future[None] = loop.create_future()
     loop.add_reader(link, lambda: None if come.done() else come.set_result(None))
     try:
-        async with asyncio.timeout(seconds):
+        async with answer_timeout(seconds):
             await come
     finally:
         loop.remove_reader(link)

@@ -17,6 +17,7 @@ from msgspec import Struct
 from gencode.core.errors import ToolError
 from gencode.core.ids import new_id
 from gencode.sandbox.processes import process_tree
+from gencode.sandbox.processes.answer_timeout import AnswerTimer
 from gencode.sandbox.processes.command import Cause, Command, CommandOutcome, start_error
 from gencode.sandbox.processes.fork_server_client import ForkServerClient
 from gencode.sandbox.processes.guard_protocol import NO_STATUS, LaunchOrder
@@ -50,7 +51,7 @@ class RunningCommand:
         self._began = self._loop.time()
         self._begun = asyncio.Event()
         self._trouble: ToolError | None = None
-        self._timer: asyncio.TimerHandle | None = None
+        self._timer: AnswerTimer | None = None
         self._guard = 0
         self._strays = 0
         self._stopping = False
@@ -175,7 +176,7 @@ class RunningCommand:
         """From now on, `then` happens unless the guard says something within so many seconds."""
         if self._timer is not None:
             self._timer.cancel()
-        self._timer = None if seconds is None or then is None else self._loop.call_later(seconds, then)
+        self._timer = None if seconds is None or then is None else AnswerTimer(seconds, then)
 
     def _force(self) -> None:
         """The guard does not answer: kill it, so that the fork server gets what it leaves."""

@@ -20,6 +20,7 @@ from msgspec import Struct
 
 from gencode.core.errors import UserMistake
 from gencode.core.structs import replace
+from gencode.sandbox.processes.answer_timeout import answer_timeout
 from gencode.sandbox.processes.environment import EnvironmentFilter
 
 T = TypeVar("T")
@@ -260,7 +261,7 @@ async def _listen(process: Process, stdin: bytes, seconds: float, most: int) -> 
     out, error = bytearray(), bytearray()
     done = False
     try:
-        async with asyncio.timeout(seconds):
+        async with answer_timeout(seconds):
             await asyncio.gather(
                 _feed(process, stdin),
                 _take(process, process.stdout, out, most),
@@ -300,7 +301,7 @@ async def _end(process: Process) -> None:
     """Terminate git, which then removes its locks; kill it if it does not end."""
     _signal(process, signal.SIGTERM)
     try:
-        async with asyncio.timeout(_GRACE):
+        async with answer_timeout(_GRACE):
             await process.wait()
     except TimeoutError:
         _signal(process, signal.SIGKILL)
