@@ -77,8 +77,8 @@ def rewrite(path: Path, events: Sequence[Event]) -> None:
     steps, end = _told(events)
     if len(steps) > MOST_STEPS:
         steps = f"{steps[:MOST_STEPS]}\n[more steps: gen task show {events[0].task}]\n"
-    path.parent.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    path.parent.mkdir(mode=0o700, exist_ok=True)
+    if not path.parent.exists():
+        _make_folder(path.parent)
     write_private_file(path, _encoded(steps + end), at_ns=_whole_at(events[-1]))
 
 
@@ -108,12 +108,16 @@ def _nanoseconds(at: str) -> int:
     return round(moment(at).timestamp() * 1_000_000) * 1_000
 
 
+def _make_folder(folder: Path) -> None:
+    folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    folder.mkdir(mode=0o700, exist_ok=True)
+
+
 def _opened(path: Path, more: int) -> int:
     try:
         return os.open(path, _APPEND | more, 0o600)
     except FileNotFoundError:
-        path.parent.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        path.parent.mkdir(mode=0o700, exist_ok=True)
+        _make_folder(path.parent)
         return os.open(path, _APPEND | more, 0o600)
 
 
@@ -217,8 +221,7 @@ MOST_RESULTS = 1_000
 
 def keep_result(folder: Path, text: str) -> Path:
     """Write a result to a new file, completely or not at all; OSError if that fails. It blocks."""
-    folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    folder.mkdir(mode=0o700, exist_ok=True)
+    _make_folder(folder)
     name = f"result_{new_id()}.txt"
     write_private_file(folder / name, _broken(text[:LARGEST_RESULT]).encode("utf-8", "replace"))
     return folder / name

@@ -19,7 +19,7 @@ from msgspec import Struct
 
 from gencode.core.errors import ToolError
 from gencode.permissions.paths import Resolved, shown
-from gencode.permissions.whole_files import Draft
+from gencode.permissions.whole_files import FileDraft
 
 MOST_NEW_FOLDERS = 64
 _PATH_ONLY: int = getattr(os, "O_PATH", os.O_RDONLY)
@@ -307,10 +307,10 @@ def _alone(folder: int, resolved: Resolved) -> Generator[None]:
 
 
 @contextmanager
-def _new_file(folder: int, data: bytes, before: os.stat_result | None, mode: int) -> Generator[Draft]:
+def _new_file(folder: int, data: bytes, before: os.stat_result | None, mode: int) -> Generator[FileDraft]:
     """A new file with these bytes in a folder, to be renamed."""
     # A replacement is readable for its owner only until it has the rights of the old file.
-    with Draft(folder, mode & 0o777 if before is None else 0o600) as draft:
+    with FileDraft(folder, mode & 0o777 if before is None else 0o600) as draft:
         draft.write(data)
         if before is not None:
             _take_rights(draft.handle, before)

@@ -19,7 +19,7 @@ _NAMED = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _FOLDER: int = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_CLOEXEC
 
 
-class Draft:
+class FileDraft:
     """A new file in an open folder, which gets a name when it is whole; without `rename` nothing stays.
 
     Where the file system has no files without a name, it has one of its own from the beginning.
@@ -39,7 +39,7 @@ class Draft:
         self.handle = os.open(name, _NAMED, mode, dir_fd=folder)
         self._name = name
 
-    def __enter__(self) -> "Draft":
+    def __enter__(self) -> "FileDraft":
         return self
 
     def __exit__(
@@ -85,7 +85,7 @@ def write_private_file(path: Path, content: bytes, *, sync: bool = False, at_ns:
     """
     folder = os.open(path.parent, _FOLDER)
     try:
-        with Draft(folder) as draft:
+        with FileDraft(folder) as draft:
             draft.write(content)
             if at_ns is not None:
                 with suppress(OSError, OverflowError):  # no file system knows every time

@@ -27,7 +27,7 @@ from gencode.interfaces.chat.agent_info import (
 from gencode.interfaces.http.endpoints import ApiRequest, Name, Nothing, ServerContext, endpoint
 from gencode.interfaces.http.guard import HttpRefusal
 from gencode.interfaces.http.task_schemas import Turns
-from gencode.permissions.whole_files import Draft
+from gencode.permissions.whole_files import FileDraft
 from gencode.settings import gen_home
 
 FILE = "agent.md"
@@ -246,7 +246,7 @@ def _replace(folder: Path, name: str, new: NewText) -> None:
             with os.fdopen(os.open(name, _READ, dir_fd=inside), "rb") as file:
                 if sha256(file.read(LARGEST + 1)).hexdigest() != new.sha256:
                     raise HttpRefusal(409, f"{folder / name} has changed meanwhile. Load it again.")
-            with Draft(inside, 0o644) as draft:
+            with FileDraft(inside, 0o644) as draft:
                 draft.write(content)
                 draft.rename(name)
         finally:
