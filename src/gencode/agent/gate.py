@@ -42,7 +42,6 @@ from gencode.permissions.calls import (
 )
 from gencode.permissions.chain import grant_for
 from gencode.permissions.decision import NEEDS_APPROVAL, decide, paths_of
-from gencode.permissions.explanation import lifting
 from gencode.permissions.grants import Grants
 from gencode.permissions.hidden_paths import hidden_paths
 from gencode.permissions.links import as_links_lead
@@ -443,7 +442,7 @@ class Gate(Struct, kw_only=True, eq=False):
             why = f"{shown(call.name)} is not available now. {absence.why}"
             by = DecidedBy.NOBODY if absence.unapproved else DecidedBy.RULES
             return Decision(Action.DENY, why, remedy=Remedy.SERVER, by=by)
-        there = ", ".join(each.name for each in self.toolbox.schemas()) or "none"
+        there = ", ".join(each.name for each in self.toolbox.schemas() if each.name in self.toolbox) or "none"
         why = f"There is no tool {shown(call.name)} for {self.agent.name}. The tools are: {there}."
         if call.name in SPAWN_TOOLS and call.name in self.named:
             why = f"{why} {NESTED}"
@@ -488,8 +487,11 @@ def refusal(decision: Decision) -> str:
                 return f"{DECLINED} They wrote: {disarmed_line(decision.said, LONGEST_REASON)}\n{FOLLOW}"
             return f"{DECLINED}\n{RESPECT}"
         case DecidedBy.NOBODY | DecidedBy.SILENCE:
-            way = lifting(decision) if decision.offers and decision.by is DecidedBy.NOBODY else ""
-            way = f" The user can allow it with {way}." if way else ""
+            rules = decision.offers if decision.by is DecidedBy.NOBODY else ()
+            named = " and ".join(f"`{rule.spelled}`" for rule in rules)
+            mode = "the mode acceptEdits or " if decision.remedy is Remedy.OFFERS_OR_ACCEPT_EDITS else ""
+            plural = "s" if rules[1:] else ""
+            way = f" The user can allow it with {mode}the rule{plural} {named}." if rules else ""
             return f"Refused: {decision.why[:1].lower()}{decision.why[1:]}{way}"
         case DecidedBy.RULES if decision.remedy not in (Remedy.OTHER_AGENT, Remedy.SERVER):
             return f"Refused: {decision.why}"

@@ -256,7 +256,8 @@ class AgentInbox:
         self._news.set()
 
     def next_from(self, sender: str, after: int) -> int | None:
-        """The number of the first message of a sender after another one; it stays in the inbox."""
+        """The number of the first unread message of a sender after another one; it stays in the inbox."""
+        after = max(after, self._record.task.delivered.mailed)
         numbers = (number for number, posted in self._messages.items() if posted.sender == sender)
         return min((number for number in numbers if number > after), default=None)
 

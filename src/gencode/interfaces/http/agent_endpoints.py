@@ -5,6 +5,7 @@ import os
 import stat
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from typing import Annotated, Any
@@ -126,9 +127,8 @@ async def create_agent(context: ServerContext, request: ApiRequest[Nothing, NewA
         "max_turns": wanted.max_turns,
         "prompt": wanted.prompt,
     }
-    return linted_file(
-        await asyncio.to_thread(Registry.write, folder / "agents", fields), context.gen.toolbox
-    )
+    write = partial(Registry.write, folder / "agents", fields, project=not wanted.user)
+    return linted_file(await asyncio.to_thread(write), context.gen.toolbox)
 
 
 def _inside(context: ServerContext, path: str) -> Path:
