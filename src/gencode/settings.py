@@ -39,6 +39,7 @@ from gencode.permissions.project_files import (
     project_settings,
 )
 from gencode.permissions.trust import FolderTrust, standing
+from gencode.permissions.whole_files import FileLock
 
 PREFIX = "GEN_"
 LISTS = (Action.ALLOW.value, Action.ASK.value, Action.DENY.value)
@@ -273,7 +274,7 @@ def layers(
 def remember(rule: str) -> None:
     """Save a rule that a person gave for every future session; never in a project's file."""
     home = gen_home()
-    with saved_rules.FileLock(home):
+    with FileLock(home, saved_rules.FILE):
         saved_rules.save_rule(home, _read(home / saved_rules.FILE), rule)
 
 

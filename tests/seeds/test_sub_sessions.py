@@ -26,9 +26,9 @@ from gencode.places import database
 from gencode.testing import call, says, scripted
 from tests.seeds.playing import FIRST, Played, asks_for, play, task
 from tests.seeds.rows import seed
+from tests.seeds.setup import on_disk
 from tests.stores.earlier_database import made_by_version
 from tests.stories.agent_file import write_agent
-from tests.stories.seeds import on_disk
 from tests.virtual_clock import virtual_time
 
 COLUMNS = (

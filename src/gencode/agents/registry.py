@@ -20,7 +20,7 @@ from gencode.agents.dialect import AgentFile, Near, usual_name
 from gencode.agents.dialects.table import GENCODE, dialect_named, level, rank
 from gencode.agents.file_errors import mistake
 from gencode.core.errors import UnknownName, UserMistake
-from gencode.core.spec import AgentSpec, same_name
+from gencode.core.spec import MAIN, AgentSpec, same_name
 from gencode.core.structs import replace
 from gencode.core.text import one_line
 from gencode.permissions.agent_folders import USER_CONFIGS, USER_FOLDERS, agent_dialect, beside
@@ -94,8 +94,6 @@ def _is_folder(entry: os.DirEntry[str]) -> bool:
     except OSError:
         return False
 
-
-MAIN = "main"
 
 _HERE = Path(__file__).parent
 _ALIASES = {"general": "generalpurpose", "planner": "plan"}

@@ -64,6 +64,11 @@ class TaskCreated(Fact, tag="TaskCreated", frozen=True, omit_defaults=True):
     clone: FolderCopy | None = None
     """What its folder is a clone of: what is denied there is denied to it wherever it is resumed."""
 
+    @property
+    def forks_parent(self) -> bool:
+        """Whether it began as a copy of its parent, with all that one knew."""
+        return bool(self.forked) and self.forked == self.parent
+
 
 class TaskForked(Fact, tag="TaskForked", frozen=True, omit_defaults=True):
     """The task began with the transcript of another one up to its event number `upto`."""

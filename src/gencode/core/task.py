@@ -37,6 +37,8 @@ from gencode.core.messages import (
     CommandRun,
     FileChange,
     Message,
+    RunConditions,
+    SystemNotice,
     ToolMessage,
     ToolResult,
     Usage,
@@ -365,6 +367,22 @@ def was_delivered(parent: Task, task: str, ended_at: str | None) -> bool:
 def delivered_separately(parent: Task, task: str, *, background: bool) -> bool:
     """Whether the result of a task is delivered by itself instead of answering a call."""
     return background or task in parent.delivered.left
+
+
+def last_start(events: Sequence[Event]) -> TaskStarted | None:
+    """The last start of an agent, with its prompt and what it was told since; None if there was none."""
+    last: TaskStarted | None = None
+    for event in events:
+        match event.fact:
+            case TaskStarted() as started:
+                last = replace(started, system=started.system or (last.system if last else ""))
+            case MessageAdded(UserMessage(notice=SystemNotice(conditions=RunConditions() as told))) if last:
+                if last.conditions is not None:  # the permissions changed while it ran
+                    now = replace(last.conditions, mode=told.mode, approver=told.approver)
+                    last = replace(last, conditions=now)
+            case _:
+                pass
+    return last
 
 
 def transcript_of(events: Iterable[Event], before: Iterable[Message] = ()) -> list[Message]:

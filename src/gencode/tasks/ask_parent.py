@@ -32,7 +32,7 @@ from gencode.core.questions import (
 )
 from gencode.core.rules import Action, DecidedBy, Decision
 from gencode.core.status import Status
-from gencode.core.task import Task, transcript_of
+from gencode.core.task import Task, last_start, transcript_of
 from gencode.core.text import disarmed, quoted
 from gencode.journal.store import Store, TaskQuery
 from gencode.sessions.session import Caller
@@ -40,7 +40,6 @@ from gencode.tasks.control import TaskControl
 from gencode.tasks.deadline import remaining
 from gencode.tasks.delivery import AgentInbox, as_delivered, undelivered
 from gencode.tasks.queries import readable_events
-from gencode.tasks.resume import last_start
 from gencode.tasks.running_task import LocalTask, RunningTask
 from gencode.tasks.supervisor import Supervisor
 from gencode.tasks.watch import TaskWatcher

@@ -11,7 +11,6 @@ from gencode.core.messages import (
     AssistantMessage,
     Message,
     NoticeKind,
-    RunConditions,
     SystemNotice,
     UserMessage,
 )
@@ -89,7 +88,7 @@ class CallerFactory:
     def agent_of(self, task: Task | TaskCreated) -> AgentSpec:
         """The agent of a task, as its file is now."""
         try:
-            spec = self._setups.find(task.agent)
+            spec = self._setups.agent_of(task.agent)
         except UserMistake as mistake:
             name = f"Task {task.id}" if isinstance(task, Task) else "The task"
             raise UserMistake(f"{name} cannot run without its agent. {mistake}") from None
@@ -282,22 +281,6 @@ def queued_start(started: TaskStarted) -> tuple[TaskQueued, tuple[TaskStarted]]:
     """The events of a resumed task that waits in the queue: those of now, and those of its start."""
     queued = TaskQueued(started.model, started.budget, started.output_schema)
     return queued, (replace(started, budget=None, output_schema=None),)
-
-
-def last_start(events: Sequence[Event]) -> TaskStarted | None:
-    """The last start of an agent, with its prompt and what it was told since; None if there was none."""
-    last: TaskStarted | None = None
-    for event in events:
-        match event.fact:
-            case TaskStarted() as started:
-                last = replace(started, system=started.system or (last.system if last else ""))
-            case MessageAdded(UserMessage(notice=SystemNotice(conditions=RunConditions() as told))) if last:
-                if last.conditions is not None:  # the permissions changed while it ran
-                    now = replace(last.conditions, mode=told.mode, approver=told.approver)
-                    last = replace(last, conditions=now)
-            case _:
-                pass
-    return last
 
 
 def _place(depth: int, here: Caller, model: Model, chain: Chain, spec: AgentSpec) -> Caller:

@@ -1,4 +1,4 @@
-"""Simple commands: assignments, words and redirections in any order that bash allows."""
+"""Parses simple commands: assignments, words and redirections in any order that bash allows."""
 
 import re
 
