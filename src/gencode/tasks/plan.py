@@ -186,6 +186,7 @@ class TaskPlanner:
             tools=spec.tools,
             model=model.lasting,
             colour=spec.colour if spec.colour.casefold() in COLOURS else "",
+            display_name=spec.display_name,
             max_tokens=asked.max_tokens or model.for_agent(spec).max_tokens,
             clone=caller.workspace.clone,
         )
