@@ -158,7 +158,7 @@ async def test_a_file_has_every_field_of_the_configuration(tmp_path: Path, home:
 @seed(
     "003",
     'Config: display Name ("Codebase Explorer", "Task Planner" …)',
-    use="`display-name: Codebase Explorer` in the file, shown on rows of running agents",
+    use="`display-name: Careful Coder` in the file; its rows and `gen agents show` have that name",
 )
 async def test_an_agent_has_a_name_for_people(tmp_path: Path, home: Path) -> None:
     write_agent(home, "coder", "Read", more="display-name: Careful Coder\n")
