@@ -64,7 +64,7 @@ class AgentEnvironment(Struct, frozen=True):
             f"Model: {one_line(model, 200)}",
             f"This session began: {moment(self.began)}" if timed else f"Date: {self.began:%Y-%m-%d (%A)}",
         ]
-        return "## Environment\n" + "\n".join(f"- {each}" for each in facts)
+        return "\n- ".join(("## Environment", *facts))
 
 
 class EnvironmentReader:

@@ -224,13 +224,14 @@ class Gate(Struct, kw_only=True, eq=False):
     @property
     def chain_names(self) -> tuple[str, ...]:
         """The policies that decide now, the root first: the owner of each, and its mode."""
-        return tuple(f"{policy.owner}: {policy.mode}" for policy in self.chain)
+        return tuple([f"{policy.owner}: {policy.mode}" for policy in self.chain[:]])
 
     @property
     def grants_network(self) -> bool:
         """Whether a person can give a command network access; one that only reads is given none."""
-        modes = {policy.mode for policy in self.chain}
-        return self.approvals.reach_person and modes.isdisjoint((Mode.PLAN, Mode.UNATTENDED))
+        if not self.approvals.reach_person:
+            return False
+        return {policy.mode for policy in self.chain}.isdisjoint((Mode.PLAN, Mode.UNATTENDED))
 
     def judge(self, call: ToolCall) -> Decision:
         """The decision without asking anybody; the strictest one if a call results in another."""
@@ -387,7 +388,7 @@ class Gate(Struct, kw_only=True, eq=False):
 
         Of the output files only those are included that one of these texts names: there may be many.
         """
-        chain = tuple(self.chain)
+        chain = tuple(self.chain[:])
         given = self.approvals.given.rules()
         if self._handed:
             names = {text.rpartition("/")[2] for text in texts}

@@ -163,7 +163,7 @@ def system_prompt(
         _commands(environment, conditions, background="TaskStop" in tools) if _BASH in tools else "",
         environment.lines(conditions.model, timed=leads or timed),
     ]
-    return "\n\n".join(part.strip() for part in parts if part.strip())
+    return "\n\n".join(filter(None, map(str.strip, parts)))
 
 
 def messaging_section(task: str, sender: str) -> str:

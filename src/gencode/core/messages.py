@@ -20,12 +20,12 @@ class Usage(Struct, frozen=True, gc=False, rename="camel"):
     usd: float | None = None
 
     def __add__(self, other: "Usage") -> "Usage":
-        known = [usd for usd in (self.usd, other.usd) if usd is not None]
+        known = self.usd is not None or other.usd is not None
         return Usage(
             self.input_tokens + other.input_tokens,
             self.output_tokens + other.output_tokens,
             self.cached_tokens + other.cached_tokens,
-            sum(known) if known else None,
+            (self.usd or 0.0) + (other.usd or 0.0) if known else None,
         )
 
 

@@ -246,7 +246,7 @@ class RunSetupBuilder:
         warnings = [f"the tool {name} is not available" for name in missing] + list(caller.model.warnings)
         lost = [name for name in had if name not in self._toolbox and name not in missing]
         warnings += [f"the tool {name}, which it had before, is no longer available" for name in lost]
-        warnings += self._withheld(spec, caller)
+        warnings += self._withheld(spec, caller, toolbox)
         warnings += [earlier_version(spec.outdated)] if spec.outdated else []
         warnings += self._preloaded(spec)[1]
         warnings += outside.warnings(spec) if outside is not None else ()
@@ -386,10 +386,10 @@ class RunSetupBuilder:
         own = MAINS_OWN if caller.depth > 0 else ()
         return own if self.may_send(caller) else (*not_without_subagents(toolbox, plans=plans), *own)
 
-    def _withheld(self, spec: AgentSpec, caller: Caller) -> list[str]:
-        """Warnings for tools in an agent's file that an agent of this caller does not get."""
+    def _withheld(self, spec: AgentSpec, caller: Caller, toolbox: Toolbox) -> list[str]:
+        """Warnings for tools in an agent's file that this agent does not get."""
         plans = any(policy.mode is Mode.PLAN for policy in caller.chain)
-        kept = self._kept_back(caller, self._toolbox.chosen(spec.tools), plans=plans)
+        kept = self._kept_back(caller, toolbox, plans=plans)
         there = [name for name in spec.tools.allow or () if name in self._toolbox] if kept else []
         names = [name for name in dict.fromkeys(there) if self._toolbox[name].name in kept]
         if not names:
