@@ -5,8 +5,9 @@
 Sections: bash (mutated command lines that are allowed are really run, in a tree in which every change is
 seen), rules (commands of a deny rule behind wrappers and odd builtins), options (read-only programs with
 hostile options and file names), sandbox (every wall, as root and as a user), addresses (URLs with answers of
-DNS), parsers (files that are built to take long). What runs commands does so inside bubblewrap, so that what
-goes through hurts nobody.
+DNS), rebinding (a name server of our own in a network namespace), editor (hostile messages to `gen acp`),
+parsers (files that are built to take long). What runs commands does so inside bubblewrap, so that what goes
+through hurts nobody.
 """
 
 import argparse
@@ -28,9 +29,11 @@ from typing import NamedTuple
 REPOSITORY = Path(__file__).parents[1]
 sys.path[:0] = [str(REPOSITORY), str(REPOSITORY / "src")]
 
+from tests.interfaces.acp.hostile_editor import attack as attack_as_editor  # noqa: E402
 from tests.permissions.bash.reading_corpus import corpus  # noqa: E402
 from tests.permissions.bash.tricky_commands import TRICKY  # noqa: E402
 from tests.permissions.bash.watched import ScratchTree  # noqa: E402
+from tests.web.rebinding import in_own_network  # noqa: E402
 
 from gencode.core.errors import ToolError  # noqa: E402
 from gencode.core.rules import Action, Decision, Mode, Policy, Rule  # noqa: E402
@@ -137,7 +140,7 @@ class Watched:
         before = self.tree.seen()
         for text, neutral in allowed:
             with suppress(ToolError):  # it is refused after all, as git is in a folder that is not there
-                await self._shells.run(CommandRequest(text, self.where, "bench", 5.0, neutral=neutral))
+                await self._shells.run(CommandRequest(text, self.where, "bench", 1.0, neutral=neutral))
         after = self.tree.seen()
         if changed := before != after:
             self._fresh()
@@ -301,7 +304,7 @@ def sandbox(chance: random.Random, count: int, base: Path) -> Section:
     return Section("\n    ".join(["", *lines]), through)
 
 
-NEVER = {"create", "overwrite", "truncate", "kernel", "tcp", "abstract", "signal", "limits"}
+NEVER = {"create", "overwrite", "truncate", "kernel", "tcp", "abstract", "signal", "limits", "calls"}
 NEVER_BEHIND = {
     name: {"guarded", "hidden", "udp", "change"} for name in ("bubblewrap", "Landlock with namespaces")
 }
@@ -392,6 +395,26 @@ def _is_public(text: str) -> bool:
     address = ipaddress.ip_address(text)
     special = address in ipaddress.ip_network("168.63.129.16/32") if address.version == 4 else False
     return address.is_global and not address.is_multicast and not special
+
+
+def rebinding(chance: random.Random, count: int, base: Path) -> Section:
+    """Names that lead to another address at their next look-up, with a name server of our own."""
+    ended = in_own_network(base, min(count, 10_000), chance.getrandbits(30))
+    if ended.returncode:
+        return Section(f"not tried ({ended.stderr.strip().splitlines()[-1:]})", [])
+    found = json.loads(ended.stdout)
+    through = [f"{address}: {number} connections" for address, number in found["private"].items()]
+    return Section(f"{found['tried']:,} fetches, {found['answered']:,} answered", through)
+
+
+def editor(chance: random.Random, count: int, base: Path) -> Section:
+    """An editor that sends hostile messages to `gen acp`, and such answers."""
+    folder = base / "workspace"
+    folder.mkdir()
+    os.environ |= {"HOME": str(base), "GEN_HOME": str(base / ".gen")}
+    found = asyncio.run(attack_as_editor(folder, min(count, 3_000), chance.getrandbits(30)))
+    through = [*found.faults, *([] if found.alive else ["it did not answer any more"])]
+    return Section(f"{found.sent:,} messages, {found.answered:,} answered", through)
 
 
 MOST_SECONDS = 2.0
@@ -507,6 +530,8 @@ SECTIONS: dict[str, Callable[[random.Random, int, Path], Section]] = {
     "options": options,
     "sandbox": sandbox,
     "addresses": addresses,
+    "rebinding": rebinding,
+    "editor": editor,
     "parsers": parsers,
 }
 RUNS_COMMANDS = ("bash", "rules", "options")

@@ -22,8 +22,8 @@ from gencode.agent.models import Model
 from gencode.agent.ports import Provider
 from gencode.agent.toolbox import MCP, Tool, Toolbox
 from gencode.agents.command_files import CommandFiles
-from gencode.agents.registry import MAIN, Registry
 from gencode.agents.registry import AgentEntry as AgentEntry
+from gencode.agents.registry import Registry
 from gencode.agents.skills import Skills
 from gencode.budgets.limits import Spent
 from gencode.channels.address import Address
@@ -34,7 +34,7 @@ from gencode.core.messages import UserMessage
 from gencode.core.outcome import Outcome
 from gencode.core.questions import Asker, QuestionStore
 from gencode.core.rules import Action, Mode, Policy, Rule, RuleOrigin, RuleSource, merge
-from gencode.core.spec import AgentSpec, TaskRequest, Workspace
+from gencode.core.spec import MAIN, AgentSpec, TaskRequest, Workspace
 from gencode.core.status import EndReason, StopCause
 from gencode.core.structs import replace
 from gencode.core.task import Task
@@ -617,11 +617,18 @@ class GenCode:
         at: EventNumber = None,
         **options: Unpack[TaskOptions],
     ) -> Outcome | Handle:
-        """Run a new task that starts with the transcript of another one up to event number `at`."""
+        """Run a new task that starts with the transcript of another one up to event number `at`.
+
+        That of a conversation is a subagent of it, and begins with all of its transcript.
+        """
         job = await self._parts.tasks.service.fork(
             task, Fork(at), task_request("", prompt, options, background=background)
         )
         return self._handle(job) if background else await self.outcome(job)
+
+    async def fork_session(self, session: str, *, at: EventNumber = None) -> Outcome:
+        """A new conversation with the transcript of another one up to event number `at`; it is idle."""
+        return await self.outcome_of(await self._parts.tasks.service.fork_conversation(session, Fork(at)))
 
     def ask(self, prompt: str, *, session: str | None = None, agent: str = "") -> ConversationTurn:
         """Start a turn of the main conversation: iterate over its events, or await `.outcome()`."""
@@ -827,7 +834,7 @@ class GenCode:
         """Explain what would be decided about a call of the main agent, or of one that it would start."""
         parts = self._parts
         spec = self.agents.find(agent) if checked_text("agent", agent) else None
-        who = spec or self.agents.main(parts.named_tools)
+        who = spec or parts.setup_builder.main()
         served = checked_text("tool", tool).startswith(MCP)
         foresight = CallExplainer(
             parts.setup_builder, parts.toolbox, parts.mcp_servers.tools(who) if served else ()
@@ -861,7 +868,7 @@ class GenCode:
         """The agent that leads a conversation."""
         if checked_text("agent", agent) not in ("", MAIN):
             return self.agents.find(agent)
-        return self.agents.main(self._parts.named_tools)
+        return self._parts.setup_builder.main()
 
 
 def components(gen: GenCode) -> Components:

@@ -159,7 +159,6 @@ class Components(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     messaging: "Callable[[], Messaging]"
     """The outbox and the calendar, once one of them is used."""
     toolbox: Toolbox
-    named_tools: tuple[str, ...]
     policy_root: Root
     """The policy of the session; a change of it reaches every agent that runs."""
     mcp_servers: SessionServers
@@ -207,7 +206,6 @@ def build(around: Surroundings) -> Components:
     plugins = Plugins()
     skill = LazyTool("Skill", lambda: skill_tool(lambda: library.skills, delegates=True))
     toolbox = Toolbox((*TOOLS, skill, *on_request(gen_home, messaging), *around.tools), plugins)
-    named_tools = toolbox.matching(settings.tools)
     for rule in policy.rules:
         check_tool(rule.tool, toolbox)
     if settings.hooks:
@@ -242,6 +240,7 @@ def build(around: Surroundings) -> Components:
         outside=servers,
         appended=settings.append_system_prompt,
         agent_models=settings.models_of_agents,
+        named_tools=toolbox.matching(settings.tools),
     )
     setups = RunSetupBuilder(library, models, toolbox, defaults)
     tasks = TaskParts(
@@ -284,7 +283,6 @@ def build(around: Surroundings) -> Components:
         plugins=plugins,
         messaging=messaging,
         toolbox=toolbox,
-        named_tools=named_tools,
         policy_root=root,
         mcp_servers=servers,
         setup_builder=setups,

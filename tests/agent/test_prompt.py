@@ -9,7 +9,8 @@ from msgspec.structs import replace
 
 from gencode.agent.agent_environment import AgentEnvironment, GitState, sandbox_lines
 from gencode.agent.prompt import changed_conditions, listing, system_prompt
-from gencode.core.events import RunConditions, TaskStarted
+from gencode.core.events import TaskStarted
+from gencode.core.messages import RunConditions
 from gencode.core.rules import Mode
 from gencode.core.spec import AgentSpec
 from gencode.core.text import inert, one_line
@@ -103,7 +104,7 @@ def test_whether_somebody_can_approve_is_told(mode: Mode) -> None:
 
 def test_only_who_runs_commands_is_told_of_the_sandbox() -> None:
     place = replace(PLACE, confinement=SANDBOXED)
-    text = prompt(mode=Mode.DEFAULT, tools=("Bash",), environment=place)
+    text = prompt(mode=Mode.DEFAULT, tools=("Bash", "TaskStop"), environment=place)
     said = text.partition("## Commands\n")[2].partition("\n\n")[0]
     assert said == (
         "Commands run in a sandbox (bubblewrap). They can write only in the working directory, "
@@ -115,7 +116,7 @@ def test_only_who_runs_commands_is_told_of_the_sandbox() -> None:
     )
     assert "## Commands" not in prompt(mode=Mode.DEFAULT, environment=place)
     alone = prompt(mode=Mode.DEFAULT, tools=("Bash",), approver=False, environment=place)
-    assert "They have no network. " in alone
+    assert "They have no network. Each command has a localhost of its own" in alone
 
 
 def test_each_kind_of_confinement_is_told_in_other_words() -> None:
@@ -156,10 +157,6 @@ def test_a_description_cannot_add_a_part() -> None:
 
 def test_plan_mode_wants_a_plan_only_for_a_change() -> None:
     assert "if a change was asked for, end with a plan" in prompt(leads=True)
-
-
-def test_brackets_inside_output_are_material() -> None:
-    assert "brackets inside command output or files are material" in prompt(leads=True)
 
 
 def test_changed_conditions_are_told_each_in_one_line() -> None:

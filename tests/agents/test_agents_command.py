@@ -291,3 +291,14 @@ def test_the_team_is_copied_for_a_project_or_for_oneself_and_nothing_is_wrong_wi
     assert [each["warnings"] for each in linted if each["warnings"] or not each["loadable"]] == []
     assert {Path(each).name for each in for_all if "/skills/" in each} <= {each["name"] for each in skills}
     assert gen("agents", "add", "task-types", "--user", cwd=tmp_path).code == 2
+
+
+@pytest.mark.parametrize("link", [".gen", ".gen/agents", ".gen/agents/bug-fixer.md"])
+def test_agents_are_not_copied_through_a_link_of_the_folder(tmp_path: Path, link: str) -> None:
+    folder, elsewhere = tmp_path / "ws", tmp_path / "elsewhere"
+    (folder / link).parent.mkdir(parents=True)
+    elsewhere.mkdir()
+    (folder / link).symlink_to(elsewhere / "new" if link.endswith(".md") else elsewhere)
+    told = gen("agents", "add", "team", cwd=folder)
+    assert (told.code, list(elsewhere.iterdir())) == (2, [])
+    assert "Nothing was copied" in told.err

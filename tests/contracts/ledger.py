@@ -87,9 +87,9 @@ async def test_a_call_waits_while_others_hold_what_it_needs_and_the_limit_is_rep
     one, other = await begun(store, top.task), await begun(store, top.task)
     assert await store.ledger.hold(hold(one, 80)) == Granted(alone=True)
     assert await store.ledger.hold(hold(other, 20)) == Granted()
-    assert await store.ledger.hold(hold(top, 1)) == Wait(top.task, (one.task, other.task))
+    assert await store.ledger.hold(hold(top, 1)) == Wait(top.task, frozenset({one.task, other.task}))
     await store.append(one, [reply(80)])
-    assert await store.ledger.hold(hold(one, 30)) == Wait(top.task, (other.task,))
+    assert await store.ledger.hold(hold(one, 30)) == Wait(top.task, frozenset({other.task}))
     await store.append(other, [reply(15)])
     assert await store.ledger.hold(hold(one, 30)) == Granted(alone=True)
     await store.append(one, [reply(30)])
@@ -106,13 +106,13 @@ async def test_a_hold_is_replaced_by_the_next_one_of_its_task_and_dropped_when_n
     child = await begun(store, top.task)
     assert await store.ledger.hold(hold(child, 60)) == Granted(alone=True)
     assert await store.ledger.hold(hold(child, 90)) == Granted(alone=True)
-    assert await store.ledger.hold(hold(top, 20)) == Wait(top.task, (child.task,))
+    assert await store.ledger.hold(hold(top, 20)) == Wait(top.task, frozenset({child.task}))
     await store.ledger.release(hold(child, 90))
     await store.ledger.release(hold(child, 90))
     assert await store.ledger.hold(hold(top, 20)) == Granted(alone=True)
-    assert await store.ledger.hold(hold(child, 90)) == Wait(top.task, (top.task,))
+    assert await store.ledger.hold(hold(child, 90)) == Wait(top.task, frozenset({top.task}))
     await store.append(top, [MessageAdded(UserMessage("nothing that costs anything"))])
-    assert await store.ledger.hold(hold(child, 90)) == Wait(top.task, (top.task,))
+    assert await store.ledger.hold(hold(child, 90)) == Wait(top.task, frozenset({top.task}))
     await store.append(top, [ENDED], last=True)
     assert await store.ledger.hold(hold(child, 90)) == Granted(alone=True)
 
@@ -278,7 +278,7 @@ async def test_who_has_lost_a_task_takes_no_hold_for_it_and_drops_none(open_stor
     await store.ledger.release(hold(lost, 60))
     with pytest.raises(Fenced):
         await store.ledger.hold(hold(lost, 60))
-    assert await store.ledger.hold(hold(top, 70)) == Wait(top.task, (lost.task,))
+    assert await store.ledger.hold(hold(top, 70)) == Wait(top.task, frozenset({lost.task}))
     with pytest.raises(Fenced):
         await store.ledger.hold(hold(lost, 80))
     await store.append(lease, [reply(30), ENDED], last=True)
@@ -296,7 +296,7 @@ async def test_an_owner_that_dies_between_hold_and_reply_keeps_nobody_waiting(op
     said = [TaskStarted("m"), MessageAdded(UserMessage("look"))]
     dead = await store.create(TaskCreated("worker", parent=top.task), "dead", said)
     assert isinstance(await store.ledger.hold(hold(dead, 2_900)), Granted)
-    assert await store.ledger.hold(hold(top, 200)) == Wait(top.task, (dead.task,))
+    assert await store.ledger.hold(hold(top, 200)) == Wait(top.task, frozenset({dead.task}))
     assert (await store.ledger.holds(dead.task), await store.ledger.holds(top.task)) == (True, False)
     for _ in range(2):  # whoever finds it may do so, and more than one does
         await close_task(store, dead.task, "me", "dead")
@@ -316,7 +316,7 @@ async def test_an_owner_that_dies_while_it_waits_for_its_hold_has_cost_nothing(o
     said = [TaskStarted("m"), MessageAdded(UserMessage("look"))]
     dead = await store.create(TaskCreated("worker", parent=top.task), "dead", said)
     assert isinstance(await store.ledger.hold(hold(top, 2_900)), Granted)
-    assert await store.ledger.hold(hold(dead, 200)) == Wait(top.task, (top.task,))
+    assert await store.ledger.hold(hold(dead, 200)) == Wait(top.task, frozenset({top.task}))
     await close_task(store, dead.task, "me", "dead")
     assert await spent(store, top.task) == {"spawns": 1}
 
@@ -343,7 +343,7 @@ async def test_what_is_set_aside_is_first_come_first_served_where_a_limit_was_lo
     )
     await store.ledger.limit(top.task, Budget(tokens=100))
     assert await store.ledger.hold(hold(one, 70)) == Granted(alone=True)
-    assert await store.ledger.hold(hold(other, 40)) == Wait(top.task, (one.task,))
+    assert await store.ledger.hold(hold(other, 40)) == Wait(top.task, frozenset({one.task}))
     await store.append(one, [reply(70)])
     assert await store.ledger.hold(hold(other, 40)) == Granted(alone=True)
     await store.append(other, [reply(40)])

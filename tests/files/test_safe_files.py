@@ -1,7 +1,10 @@
 """Files opened and replaced where they were judged: no link is followed, nothing is half written."""
 
 import os
+import signal
 import stat
+import subprocess
+import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -15,6 +18,7 @@ from gencode.core.errors import ToolError
 from gencode.core.spec import Workspace
 from gencode.files.safe_files import (
     MOST_NEW_FOLDERS,
+    FileChanged,
     FileIdentity,
     PathMissing,
     identity_of,
@@ -22,6 +26,7 @@ from gencode.files.safe_files import (
     open_for_reading,
     replace_file,
 )
+from gencode.permissions import whole_files
 from gencode.permissions.paths import Resolved, resolve
 
 RACES = int(os.environ.get("GEN_RACES", "300"))
@@ -273,7 +278,6 @@ def test_the_identity_that_writing_gives_is_good_for_the_next_write(ws: Path) ->
 def test_a_full_disk_leaves_everything_as_it_was(ws: Path) -> None:
     """A limit on the size of files stands for the full disk: the write ends in the middle."""
     import resource
-    import signal
 
     (ws / "f").write_text("old")
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -290,6 +294,39 @@ def test_a_full_disk_leaves_everything_as_it_was(ws: Path) -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
         signal.signal(signal.SIGXFSZ, ignored)
     assert tree(ws) == {"f": b"old"}
+
+
+WRITES_TOO_MUCH = """
+import resource, signal, sys
+from pathlib import Path
+from gencode.core.spec import Workspace
+from gencode.files.safe_files import replace_file
+from gencode.permissions.paths import resolve
+
+ws = Path(sys.argv[1])
+# The system ends a process that writes a larger file, as suddenly as kill -9 does.
+signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
+resource.setrlimit(resource.RLIMIT_FSIZE, (4_096, 4_096))
+replace_file(resolve(sys.argv[2], Workspace(ws, ws, ws.parent)), bytes(10_000))
+"""
+
+
+@pytest.mark.parametrize("name", ["f", "new"])
+def test_a_process_that_is_killed_while_it_writes_leaves_nothing_behind(ws: Path, name: str) -> None:
+    (ws / "f").write_text("old")
+    ended = subprocess.run([sys.executable, "-c", WRITES_TOO_MUCH, ws, name], check=False)
+    assert (ended.returncode, tree(ws)) == (-signal.SIGXFSZ, {"f": b"old"})
+
+
+def test_where_every_file_has_a_name_from_the_beginning_it_is_replaced_too(
+    ws: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(whole_files, "_UNNAMED", 0)  # as where the system knows no other
+    for content in (b"one", b"two"):
+        replace_file(judged(ws, "f"), content)
+    with pytest.raises(FileChanged):
+        replace_file(judged(ws, "f"), b"three", expected="absent")
+    assert tree(ws) == {"f": b"two"}
 
 
 def test_a_path_through_very_many_missing_folders_is_not_made(ws: Path) -> None:

@@ -211,7 +211,7 @@ async def test_a_call_that_is_cancelled_tells_the_server(fleet: Fleet) -> None:
 
 async def test_questions_of_a_server_are_answered(fleet: Fleet) -> None:
     servers = await fleet.open(odd=fleet.odd(tools=offer("asks back")))
-    assert await fleet.use(box(servers)["mcp__odd__asks_back"]) == ToolOutput("asked")
+    assert await fleet.use(box(servers)["mcp__odd__asks_back"]) == ToolOutput("asked", foreign=True)
     log = [json.loads(line) for line in fleet.log().read_text().splitlines()]
     answers = {message["id"]: message for message in log if "method" not in message}
     assert await eventually(lambda: len(fleet.heard()) > len(log) or answers.keys() == {"a", "b"})

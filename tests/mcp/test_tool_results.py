@@ -1,5 +1,6 @@
 """What servers give back, in every kind."""
 
+from functools import partial
 from typing import Any
 
 import pytest
@@ -25,44 +26,58 @@ def image(kind: Any = "image/png", data: Any = PNG) -> dict[str, Any]:
     return {"type": "image", "mimeType": kind, "data": data}
 
 
+written = partial(ToolOutput, foreign=True)
+
 RESULTS: list[tuple[dict[str, Any], ToolOutput]] = [
-    (content(text("a"), text("b")), ToolOutput("a\nb")),
-    (content(text("no"), isError=True), ToolOutput("no", error=True)),
-    (content(), ToolOutput("[no output]")),
-    ({}, ToolOutput("[no output]")),
-    ({"content": "x"}, ToolOutput("[no output]")),
-    (content(7, None, text(7)), ToolOutput("[no output]")),
-    (content(image()), ToolOutput("[no text]", images=(Image("image/png", PNG),))),
-    (content(image("image/svg+xml")), ToolOutput("[a picture of the kind 'image/svg+xml' was left out]")),
-    (content(image(data="?")), ToolOutput("[a picture that cannot be read was left out]")),
-    (content(image(data=packed(png()[:30]))), ToolOutput("[a picture that is cut or broken was left out]")),
+    (content(text("a"), text("b")), written("a\nb")),
+    (content(text("no"), isError=True), written("no", error=True)),
+    (content(), written("[no output]")),
+    ({}, written("[no output]")),
+    ({"content": "x"}, written("[no output]")),
+    (content(7, None, text(7)), written("[no output]")),
+    (content(image()), written("[no text]", images=(Image("image/png", PNG),))),
+    (
+        content(image("image/svg+xml")),
+        written("[a picture of the kind 'image/svg+xml' was left out]"),
+    ),
+    (content(image(data="?")), written("[a picture that cannot be read was left out]")),
+    (
+        content(image(data=packed(png()[:30]))),
+        written("[a picture that is cut or broken was left out]"),
+    ),
     (
         content(image(data="A" * (2 * LARGEST_PICTURE + 1))),
-        ToolOutput("[a picture of more than 3,932,160 bytes was left out]"),
+        written("[a picture of more than 3,932,160 bytes was left out]"),
     ),
-    (content({"type": "audio", "mimeType": "audio/wav"}), ToolOutput("[audio (audio/wav) was left out]")),
-    (content({"type": "hologram"}), ToolOutput("[content of the type 'hologram' was left out]")),
+    (
+        content({"type": "audio", "mimeType": "audio/wav"}),
+        written("[audio (audio/wav) was left out]"),
+    ),
+    (
+        content({"type": "hologram"}),
+        written("[content of the type 'hologram' was left out]"),
+    ),
     (
         content({"type": "resource_link", "uri": "file:///a", "name": "A"}),
-        ToolOutput("[resource file:///a: A]"),
+        written("[resource file:///a: A]"),
     ),
     (
         content({"type": "resource", "resource": {"uri": "x:1", "text": "T"}}),
-        ToolOutput("[resource x:1]\nT"),
+        written("[resource x:1]\nT"),
     ),
     (
         content({"type": "resource", "resource": {"uri": "x:1", "mimeType": "IMAGE/PNG", "blob": PNG}}),
-        ToolOutput("[resource x:1]", images=(Image("image/png", PNG),)),
+        written("[resource x:1]", images=(Image("image/png", PNG),)),
     ),
     (
         content({"type": "resource", "resource": {"uri": "x:1", "blob": "AAAA"}}),
-        ToolOutput("[resource x:1] is not text and was left out"),
+        written("[resource x:1] is not text and was left out"),
     ),
-    (content(structuredContent={"a": [1]}), ToolOutput('{\n  "a": [\n    1\n  ]\n}')),
-    (content(text('{"a": 1}'), structuredContent={"a": 1}), ToolOutput('{"a": 1}')),
-    (content(text("plain"), structuredContent={"content": "plain"}), ToolOutput("plain")),
-    (content(text("5"), structuredContent={"result": 5}), ToolOutput("5")),
-    (content(text("plain"), structuredContent={"a": 1}), ToolOutput('plain\n{\n  "a": 1\n}')),
+    (content(structuredContent={"a": [1]}), written('{\n  "a": [\n    1\n  ]\n}')),
+    (content(text('{"a": 1}'), structuredContent={"a": 1}), written('{"a": 1}')),
+    (content(text("plain"), structuredContent={"content": "plain"}), written("plain")),
+    (content(text("5"), structuredContent={"result": 5}), written("5")),
+    (content(text("plain"), structuredContent={"a": 1}), written('plain\n{\n  "a": 1\n}')),
 ]
 
 

@@ -11,14 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from gencode.sandbox import landlock
+from gencode.sandbox import bubblewrap, landlock
 from gencode.sandbox.choose_sandbox import Sandbox, SandboxCandidate, best_sandbox, candidates, first_working
 from gencode.sandbox.profile import SandboxProfile
 from gencode.sandbox.trial import TrialResult, try_sandbox
 
 EVERYTHING = {
     *("work", "create", "overwrite", "truncate", "change", "guarded", "missing", "hidden"),
-    *("tcp", "udp", "localhost", "abstract", "signal", "limits"),
+    *("tcp", "udp", "localhost", "abstract", "signal", "limits", "calls"),
 }
 
 
@@ -28,6 +28,10 @@ def no_wall(argv: Sequence[str], plan: SandboxProfile) -> list[str]:
 
 def broken(argv: Sequence[str], plan: SandboxProfile) -> list[str]:
     return ["/bin/sh", "-c", "echo no walls today >&2; exit 9"]
+
+
+def no_filter(*, own_processes: bool) -> bytes:
+    return b""
 
 
 def absent(argv: Sequence[str], plan: SandboxProfile) -> list[str]:
@@ -79,6 +83,16 @@ def test_the_first_wall_that_holds_is_chosen_and_the_others_are_explained() -> N
     )
 
 
+@pytest.mark.needs("bwrap")
+def test_without_its_call_filter_bubblewrap_lets_more_through(monkeypatch: pytest.MonkeyPatch) -> None:
+    wall = next(iter(candidates()))
+    if not try_sandbox(wall.enclose).works:
+        pytest.skip("bubblewrap does not work here")
+    assert "calls" not in try_sandbox(wall.enclose).possible
+    monkeypatch.setattr(bubblewrap, "call_filter", no_filter)
+    assert "calls" in try_sandbox(wall.enclose).possible
+
+
 def test_without_any_wall_commands_stay_as_they_are_and_that_is_said() -> None:
     sandbox = first_working([SandboxCandidate("paper", no_wall)])
     command = ["/bin/bash", "-c", "x"]
@@ -100,6 +114,7 @@ def test_a_good_wall_says_what_it_keeps_out() -> None:
         "They cannot read GenCode's database and settings.",
         "They have no network unless you allow it.",
         "They cannot signal or limit processes outside.",
+        "They cannot use kernel keyrings, io_uring, vsock or user namespaces.",
         "Commands can make .git and .gen in the workspace where there is none yet; "
         "GenCode checks after each command and reports it.",
         "Commands can talk to programs whose sockets lie in a folder, except those in /run and a few other "
@@ -123,6 +138,7 @@ def test_a_poor_wall_says_what_it_lets_through() -> None:
         "Commands can talk to other programs through abstract sockets.",
         "Commands can talk to programs whose sockets lie in a folder.",
         "Commands can stop your other programs.",
+        "Commands can use kernel keyrings, io_uring, vsock or user namespaces.",
         "Commands can read GenCode's database and settings.",
         "Commands can read whatever else you can.",
         "Commands can make repositories in the workspace, with hooks of their own.",

@@ -12,8 +12,8 @@ from gencode.sandbox.profile import SandboxProfile
 from gencode.sandbox.trial import Enclose
 
 WAYS: dict[str, Enclose] = {
-    "bubblewrap": partial(bubblewrap.enclose, "/usr/bin/bwrap"),
-    "patient bubblewrap": partial(bubblewrap.enclose, "/usr/bin/bwrap", patient="/usr/bin/env"),
+    "bubblewrap": partial(bubblewrap.enclose, "/usr/bin/bwrap", "/bin/bash"),
+    "patient bubblewrap": partial(bubblewrap.enclose, "/usr/bin/bwrap", "/bin/bash", env="/usr/bin/env"),
     "Landlock": partial(landlock.enclose, namespaces=False),
     "Landlock with namespaces": partial(landlock.enclose, namespaces=True),
     "Seatbelt": seatbelt.enclose,

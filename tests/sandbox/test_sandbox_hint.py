@@ -12,16 +12,18 @@ FOUND = Confinement(
 )
 OPEN = replace(FOUND, network=NetworkAccess.ALL, network_on_request=False)
 BARE = replace(FOUND, sandbox="")
-NO_NETWORK = "[This may be the sandbox: commands have no network; ask for it with `network`.]"
+NO_NETWORK = "This may be the sandbox: commands have no network; ask for it with `network`."
 
 
 def test_a_place_that_cannot_be_written_is_explained() -> None:
     said = f"touch: cannot touch '/usr/x': {os.strerror(errno.EROFS)}"
     assert (
         sandbox_hint(FOUND, said, approver=True)
-        == "[This may be the sandbox: commands write only in /w and $TMPDIR.]"
+        == "This may be the sandbox: commands write only in /w and $TMPDIR."
     )
     assert sandbox_hint(BARE, said, approver=True) == ""
+    guarded = sandbox_hint(replace(FOUND, guarded=True), said, approver=True)
+    assert guarded.endswith("$TMPDIR, but not .git/config, .git/hooks and .gen in there.")
 
 
 def test_a_network_that_is_not_there_is_explained_only_where_it_is_not() -> None:
@@ -39,5 +41,5 @@ def test_other_failures_are_left_alone() -> None:
 
 def test_nobody_is_advised_to_ask_for_the_network_where_nobody_can_give_it() -> None:
     said = f"connect: {os.strerror(errno.ENETUNREACH)}"
-    hint = "[This may be the sandbox: commands have no network.]"
+    hint = "This may be the sandbox: commands have no network."
     assert sandbox_hint(FOUND, said, approver=False) == hint

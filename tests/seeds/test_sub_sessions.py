@@ -26,9 +26,9 @@ from gencode.places import database
 from gencode.testing import call, says, scripted
 from tests.seeds.playing import FIRST, Played, asks_for, play, task
 from tests.seeds.rows import seed
+from tests.seeds.setup import on_disk
 from tests.stores.earlier_database import made_by_version
 from tests.stories.agent_file import write_agent
-from tests.stories.seeds import on_disk
 from tests.virtual_clock import virtual_time
 
 COLUMNS = (
@@ -493,7 +493,7 @@ async def test_a_failure_is_a_red_panel(tmp_path: Path) -> None:
 
 @seed("003", "migrate", use="gen migrate")
 async def test_an_old_database_is_brought_up_to_date(tmp_path: Path) -> None:
-    made_by_version(1, database())
+    made_by_version(6, database())
     async with GenCode.open(tmp_path, model="offline") as gencode:
         assert {each.agent_id for each in await gencode.tasks()} == {"aaaaaaaa", "bbbbbbbb"}
 

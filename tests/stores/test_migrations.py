@@ -1,20 +1,24 @@
 """A database that an earlier GenCode made is brought up to date, and everything in it stays."""
 
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
 
+from gencode.core.errors import StoreTrouble
 from gencode.core.task import replay
 from gencode.journal.store import Ownership, TaskQuery, TaskSignal
 from gencode.stores.sqlite import SqliteStore
+from gencode.stores.sqlite_migrations import OLDEST
 from gencode.stores.sqlite_schema import VERSION, Migration, migrate
 from tests.contracts.store import everything
 from tests.stores.earlier_database import made_by_version
 from tests.stores.other_program import rows
 
 
-@pytest.mark.parametrize("version", range(1, VERSION))
+@pytest.mark.parametrize("version", range(OLDEST, VERSION))
 async def test_an_older_database_is_brought_up_to_date_and_keeps_its_tasks(path: Path, version: int) -> None:
     events = made_by_version(version, path)
     store = await SqliteStore.open(path)
@@ -27,7 +31,7 @@ async def test_an_older_database_is_brought_up_to_date_and_keeps_its_tasks(path:
     assert migrate(path) == Migration(VERSION, VERSION)
 
 
-@pytest.mark.parametrize("version", range(1, VERSION))
+@pytest.mark.parametrize("version", range(OLDEST, VERSION))
 async def test_the_tasks_of_an_older_database_can_be_written_to(path: Path, version: int) -> None:
     made_by_version(version, path)
     store = await SqliteStore.open(path)
@@ -47,11 +51,21 @@ async def test_the_tasks_of_an_older_database_can_be_written_to(path: Path, vers
 
 
 async def test_a_new_database_and_one_that_was_brought_up_to_date_have_the_same_shape(path: Path) -> None:
-    made_by_version(2, path)
+    made_by_version(OLDEST, path)
     new = path.with_name("new.db")
     for each in (path, new):
         await (await SqliteStore.open(each)).close()
     assert shape(path) == shape(new)
+
+
+def test_a_database_that_no_release_made_is_left_alone(path: Path) -> None:
+    made_by_version(OLDEST, path)
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("PRAGMA user_version = 5")
+    before = path.read_bytes()
+    with pytest.raises(StoreTrouble, match="has version 5"):
+        migrate(path)
+    assert path.read_bytes() == before
 
 
 def shape(path: Path) -> dict[str, str]:

@@ -39,29 +39,6 @@ async def slow(store: "PostgresStore") -> AsyncGenerator[Any]:
     await connection.close()
 
 
-async def test_a_database_of_the_first_version_is_brought_along(postgres: Postgres) -> None:
-    import asyncpg
-
-    from gencode.stores.pg_schema import MIGRATIONS, VERSION, migrate_url
-    from gencode.stores.postgres import PostgresStore
-
-    url = postgres.new_schema()
-    connect: Any = asyncpg
-    old: Any = await connect.connect(url)
-    await old.execute(MIGRATIONS[0])
-    await old.execute(
-        "CREATE TABLE gen_version (number integer NOT NULL); INSERT INTO gen_version VALUES (1)"
-    )
-    await old.execute(LATE.replace("gen_journal", "gen_event"))
-    await old.close()
-    assert await migrate_url(url) == (1, VERSION)
-    store = await PostgresStore.open(url)
-    lease = await store.create(TaskCreated(), "me")
-    facts = await store.global_log.after(None) or []
-    await store.close()
-    assert [fact.mark for fact in facts] == [(1, "0badcafe", 1), (2, lease.task, 1)]
-
-
 @pytest.mark.parametrize("ends", ["commit", "rollback"])
 async def test_nothing_is_told_before_what_may_still_come_before_it(
     store: "PostgresStore", slow: Any, ends: str

@@ -1,6 +1,9 @@
 """A Postgres database of an earlier version is upgraded by `gen migrate`, when nobody works with it."""
 
+import gzip
+import re
 from collections.abc import AsyncGenerator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,9 +15,9 @@ from tests.postgres import Postgres
 pytestmark = pytest.mark.needs("postgres")
 
 LAST_OF_0_1 = 5
+RECORDED = Path(__file__).parents[1] / "journals" / "0.1" / "fleet" / "dump.sql.gz"
 ELSEWHERE = "farm-7 pid:[1]|boot|4711|99|aaaaaaaa"
 MADE = """
-CREATE TABLE gen_version (number integer NOT NULL);
 INSERT INTO gen_version VALUES (5);
 INSERT INTO gen_task (id, agent, cwd, conversation, status, model, created_at, updated_at, epoch, last_seq)
 VALUES ('aaaaaaaa', '', '', false, 'pending', '', '2026-01-01T00:00:00Z', '2026-01-01T00:00:00Z', 1, 1);
@@ -28,6 +31,16 @@ INSERT INTO gen_event (task, seq, epoch, kind, body, at) SELECT id, $1, 1, 'x', 
 """As 0.1 writes a fact."""
 
 
+def recorded_tables() -> str:
+    """The empty tables as 0.1 made them, for wherever the search path leads."""
+    dump = gzip.decompress(RECORDED.read_bytes()).decode()
+    tables = re.sub(r"^COPY .*?^\\\.$", "", dump, flags=re.DOTALL | re.MULTILINE)
+    left_out = ("\\", "SELECT pg_catalog.set", "SET ")
+    return "\n".join(
+        line.replace("public.", "") for line in tables.splitlines() if not line.startswith(left_out)
+    )
+
+
 @pytest.fixture
 def url(postgres: Postgres) -> str:
     return postgres.new_schema()
@@ -38,12 +51,9 @@ async def old(url: str) -> AsyncGenerator[Any]:
     """A connection to a database that 0.1 made, with one task."""
     import asyncpg
 
-    from gencode.stores.pg_schema import MIGRATIONS
-
     connect: Any = asyncpg
     connection: Any = await connect.connect(url)
-    for statements in MIGRATIONS[:LAST_OF_0_1]:
-        await connection.execute(statements)
+    await connection.execute(recorded_tables())
     await connection.execute(MADE)
     yield connection
     await connection.close()
@@ -123,3 +133,39 @@ async def test_a_program_of_the_earlier_version_writes_nothing_any_more(url: str
             await written.fetch(3)
     assert await old.fetchval("SELECT last_seq FROM gen_task") == 2
     assert await old.fetchval("SELECT count(*) FROM gen_journal") == 2
+
+
+SHAPE = """
+SELECT table_name, column_name, data_type, is_nullable, coalesce(column_default, ''), is_identity
+FROM information_schema.columns WHERE table_schema = current_schema() AND table_name LIKE 'gen%'
+ORDER BY table_name, column_name
+"""
+
+
+async def test_a_new_database_and_one_that_was_brought_up_to_date_have_the_same_shape(
+    postgres: Postgres, url: str, old: Any
+) -> None:
+    import asyncpg
+
+    from gencode.stores.pg_schema import migrate_url
+
+    await migrate_url(url)
+    new = postgres.new_schema()
+    await migrate_url(new)
+    connect: Any = asyncpg
+    fresh: Any = await connect.connect(new)
+    kept_out = {"gen_event"}  # where 0.1 would write
+    shapes = [
+        [tuple(row) for row in await each.fetch(SHAPE) if row[0] not in kept_out] for each in (old, fresh)
+    ]
+    await fresh.close()
+    assert shapes[0] == shapes[1]
+
+
+async def test_a_database_that_no_release_made_is_left_alone(url: str, old: Any) -> None:
+    from gencode.stores.pg_schema import migrate_url
+
+    await old.execute("UPDATE gen_version SET number = 4")
+    with pytest.raises(StoreTrouble, match="has version 4"):
+        await migrate_url(url)
+    assert await old.fetchval("SELECT count(*) FROM gen_event") == 1

@@ -4,6 +4,7 @@ from collections.abc import AsyncGenerator, Callable
 
 import pytest
 
+from gencode.core.budget import Budget
 from gencode.core.ids import new_id
 from gencode.journal.store import Store
 from tests.contracts.changes import *  # noqa: F403  (the contract's tests run here)
@@ -11,6 +12,7 @@ from tests.contracts.changes_of_others import *  # noqa: F403  (the contract's t
 from tests.contracts.changes_of_others import OpenTwice
 from tests.contracts.global_log import *  # noqa: F403  (the contract's tests run here)
 from tests.contracts.ledger import *  # noqa: F403  (the contract's tests run here)
+from tests.contracts.ledger import begun
 from tests.contracts.letters import *  # noqa: F403  (the contract's tests run here)
 from tests.contracts.schedule import *  # noqa: F403  (the contract's tests run here)
 from tests.contracts.store import *  # noqa: F403  (the contract's tests run here)
@@ -67,3 +69,18 @@ async def open_twice(postgres: Postgres) -> AsyncGenerator[OpenTwice]:
     yield opened
     for store in stores:
         await store.close()
+
+
+async def test_a_limit_is_changed_while_other_accounts_are_being_written(open_twice: OpenTwice) -> None:
+    from gencode.stores.postgres import PostgresStore
+
+    store, other = await open_twice()
+    assert isinstance(other, PostgresStore)
+    one = await begun(store, None, Budget(tokens=100))
+    two = await begun(store, None, Budget(tokens=100))
+    async with other.link.pool.acquire() as connection, connection.transaction():
+        await connection.execute("UPDATE gen_account SET calls = calls WHERE id = $1", two.task)
+        await store.ledger.limit(one.task, Budget(tokens=200))
+    balance = await other.ledger.balance(one.task)
+    assert balance is not None
+    assert balance.account.limits == {"tokens": 200}

@@ -74,7 +74,7 @@ async def test_a_host_that_a_rule_allows_is_read_and_a_redirect_leads_no_further
     async with opened(tmp_path, village, script, allow=allow) as gen:
         outcome = await gen.ask("go").outcome()
         read, moved, other = await results(gen, outcome.agent_id)
-    assert (outcome.result, read.error, "\n# Docs\n" in read.text) == ("read", False, True)
+    assert (outcome.result, read.error, read.text.startswith("# Docs")) == ("read", False, True)
     assert (moved.error, f"call WebFetch with {DOCS} if" in moved.text) == (True, True)
     assert (other.error, "nobody can approve it in this run" in other.text) == (True, True)
     assert village.looked_up == ["docs.example.net", "old.example.net"]
@@ -105,7 +105,7 @@ async def test_a_person_is_asked_once_per_host_also_for_the_agents_below(
         outcome = await gen.ask("go").outcome()
         (child,) = await gen.tasks(parent=outcome.agent_id)
         (read,) = await results(gen, child.agent_id)
-    assert (person.asked, read.error, read.text.startswith(f"{DOCS}more (text/html, 13 bytes)")) == (
+    assert (person.asked, read.error, read.for_model.startswith(f"[{DOCS}more (text/html, 13 bytes)]")) == (
         [DOCS],
         False,
         True,

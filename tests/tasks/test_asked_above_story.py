@@ -39,6 +39,11 @@ def send(prompt: str, **words: Any) -> tuple[str, dict[str, Any]]:
     return "Task", {"subagent_type": "general-purpose", "prompt": prompt, **words}
 
 
+def inquiry_call() -> dict[str, Any]:
+    """A scripted call that asks which way to go."""
+    return call("AskUserQuestion", questions=[{"question": "Which one?", "options": [{"label": "left"}]}])
+
+
 APART = send("choose", isolation="process")
 
 
@@ -319,11 +324,8 @@ async def test_only_what_the_sender_writes_once_it_has_heard_the_question_answer
     assert results(told) == [ANSWERED]
 
 
-@pytest.mark.parametrize("disturbed", [False, True])
-async def test_an_agent_that_asked_may_still_ask_what_it_may_do_where_a_person_takes_that_on(
-    tmp_path: Path, disturbed: bool
-) -> None:
-    """Its sender was let go to answer, so it is in the background since."""
+async def test_an_agent_that_asked_may_still_ask_what_it_may_do(tmp_path: Path) -> None:
+    """Its parent was released to answer, so it is in the background since; nobody wanted that."""
     person = Saying(Answer(True))
     asks = call("AskUserQuestion", questions=[{"question": "Which one?", "options": [{"label": "left"}]}])
     main = [
@@ -332,12 +334,11 @@ async def test_an_agent_that_asked_may_still_ask_what_it_may_do_where_a_person_t
         *[says("ok")] * 2,
     ]
     child = [says("", asks), says("", call("Bash", command="touch x")), says("done")]
-    settings = {**MAY, "background_questions": disturbed}
     async with (
         asyncio.timeout(60),
         scripted(
             tmp_path,
-            settings=settings,
+            settings={**MAY, "background_questions": False},
             store=numbered(),
             asker=QuestionDesk(person),
             main=main,
@@ -347,9 +348,29 @@ async def test_an_agent_that_asked_may_still_ask_what_it_may_do_where_a_person_t
         await gen.ask("go").outcome()
         answers = results(await said(gen, "00000002"))
     assert answers[0] == ANSWERED
-    assert ([each.call.name for each in person.asked], (tmp_path / "x").exists()) == (
-        (["Bash"], True) if disturbed else ([], False)
-    )
+    assert ([each.call.name for each in person.asked], (tmp_path / "x").exists()) == (["Bash"], True)
+
+
+async def test_a_parent_that_has_answered_waits_for_the_end_and_not_for_the_question_again(
+    tmp_path: Path,
+) -> None:
+    waits = call("TaskOutput", task_id="00000002", timeout=60_000)
+    main = [
+        says("", call("Task", subagent_type="general-purpose", prompt="choose", run_in_background=True)),
+        says("", waits),
+        says("", call("SendMessage", task_id="00000002", message="left")),
+        says("", waits),
+        says("done"),
+    ]
+    child = [says("", inquiry_call()), says("", call("Bash", command="sleep 0.5")), says("It is left.")]
+    settings = {"allow": ["Task(general-purpose)", "Bash(sleep:*)"]}
+    async with (
+        asyncio.timeout(60),
+        scripted(tmp_path, settings=settings, store=numbered(), main=main, general_purpose=child) as gen,
+    ):
+        outcome = await gen.ask("go").outcome()
+        _, asked, _, ended = results(await said(gen, outcome.agent_id))
+    assert ("00000002" in asked, "It is left." in asked, "It is left." in ended) == (True, False, True)
 
 
 async def test_a_task_from_a_file_does_not_speak_to_the_sender_that_the_file_names(tmp_path: Path) -> None:

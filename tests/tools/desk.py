@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from gencode.agent.toolbox import Tool, ToolContext, ToolOutput
-from gencode.core.messages import ToolCall
+from gencode.core.messages import ToolCall, ToolResult
 from gencode.core.spec import Workspace
 from gencode.files.file_versions import SeenFiles
 from gencode.files.safe_files import identity_of, open_for_reading
@@ -66,5 +66,11 @@ class Desk:
         return await tool.run(self.ctx, tool.parse(ToolCall("c1", tool.name, arguments)))
 
     async def use(self, tool: Tool, **arguments: Any) -> str:
-        """The text of a call."""
-        return (await self.output(tool, **arguments)).text
+        """What a model reads of a call."""
+        return read_by_model(tool.name, await self.output(tool, **arguments))
+
+
+def read_by_model(name: str, output: ToolOutput) -> str:
+    """What a model reads of the output of a tool."""
+    result = ToolResult("c1", name, output.text, trace=output.trace, foreign=output.foreign, note=output.note)
+    return result.for_model

@@ -118,7 +118,7 @@ async def use(desk: Desk, tool: Tool, **arguments: Any) -> str:
 async def test_results_are_numbered_with_address_and_snippet_and_nothing_else(desk: Desk) -> None:
     shelf = Shelf(PYTHON, OTHER, PYTHON)
     assert await desk.use(web_search(shelf), query=" two\n words ") == (
-        "1. The Python & docs\n   https://docs.python.org/3/?a=1&b=2\n   All of it.\n"
+        "[Found by Shelf:]\n1. The Python & docs\n   https://docs.python.org/3/?a=1&b=2\n   All of it.\n"
         "2. a < b\n   https://a.example/x"
     )
     assert shelf.queries == [WebQuery("two words")]
@@ -129,7 +129,7 @@ async def test_there_are_never_more_results_than_wanted(desk: Desk) -> None:
         *(WebResult(str(number), f"https://a.example/{number}", "a.example") for number in range(30))
     )
     text = await use(desk, web_search(shelf), max_results=2)
-    assert text.splitlines() == ["1. 0", "   https://a.example/0", "2. 1", "   https://a.example/1"]
+    assert text.splitlines()[1:] == ["1. 0", "   https://a.example/0", "2. 1", "   https://a.example/1"]
     with pytest.raises(ToolError, match="max_results"):
         await use(desk, web_search(shelf), max_results=21)
 
@@ -346,7 +346,9 @@ async def test_the_built_in_tool_asks_the_engine_of_the_environment(
     for name in (tavily.VARIABLE, brave.VARIABLE):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv(searxng.VARIABLE, f"http://{address}:{port}")
-    assert await use(desk, WEB_SEARCH) == "1. Title\n   https://a.example/\n   Some & text"
+    assert (
+        await use(desk, WEB_SEARCH) == "[Found by SearXNG:]\n1. Title\n   https://a.example/\n   Some & text"
+    )
 
 
 def test_the_tool_only_reads_and_is_known_by_both_names() -> None:

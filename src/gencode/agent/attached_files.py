@@ -66,7 +66,7 @@ def _shell_of(messages: Sequence[Message]) -> tuple[str, ...]:
 async def _output(setup: RunSetup, command: str, record: Recorder, stop: Stop) -> str:
     result = await run_for_user(setup, command, record, stop)
     how = "This command failed or was not run:" if result.error else "The output of"
-    return f"[{how} {code_span(command, LONGEST_COMMAND)}]\n{quoted(disarmed(result.text))}"
+    return f"[{how} {code_span(command, LONGEST_COMMAND)}]\n{quoted(disarmed(result.for_people))}"
 
 
 def unattached(transcript: Sequence[Message]) -> list[UserMessage]:

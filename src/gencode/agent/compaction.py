@@ -290,7 +290,7 @@ def unseen_results(gone: Sequence[Message], most: int) -> str:
     if not found:
         return ""
     share = max(most // len(found), LONGEST_LINE)
-    said = [f"{result.name}: {clip(result.text, share)}" for result in found]
+    said = [f"{result.name}: {clip(result.for_model, share)}" for result in found]
     return "\n".join(["## Results you have not seen yet (shortened; ask for less at once)", *said])
 
 
@@ -399,7 +399,7 @@ def _told(messages: Sequence[Message], longest: int) -> Iterator[str]:
 
 def _result(result: ToolResult, longest: int) -> str:
     how = "failed" if result.error else "returned"
-    return f"[{result.name} {how}] {clip(result.text.strip(), longest) or '-'}"
+    return f"[{result.name} {how}] {clip(result.for_model.strip(), longest) or '-'}"
 
 
 def _arguments(given: dict[str, object]) -> str:

@@ -93,7 +93,7 @@ class Hooks:
         hooks = self._meant("after", call.name)
         if not hooks:
             return ""
-        answer = {"text": result.text, "error": result.error}
+        answer = {"text": result.for_people, "error": result.error}
         said = await self._ask(hooks, "after", {**self._of(call), "tool_response": answer})
         return "\n".join(text for text in (said.blocked, said.note) if text)
 

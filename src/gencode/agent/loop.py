@@ -33,6 +33,7 @@ from gencode.core.messages import (
     EndPart,
     Message,
     NoticeKind,
+    RunConditions,
     SystemNotice,
     Thinking,
     ThinkingPart,
@@ -42,9 +43,11 @@ from gencode.core.messages import (
     UserMessage,
     pictures_in,
 )
+from gencode.core.rules import Policy
 from gencode.core.status import EndReason, Status
 from gencode.core.structs import replace
 from gencode.core.text import clip, counted, disarmed, quoted
+from gencode.permissions.chain import narrowest_mode
 
 ASK_AGAIN = (
     "[Your reply announces work but calls no tool, and nothing happens after such a reply. Do the work now. "
@@ -75,12 +78,15 @@ class RunProgress(Struct):
     reminded: bool = False
     nudged: bool = False
     repairs: int = 0
+    policies: tuple[Policy, ...] = ()
+    """Those in force when the agent was last told what it may do."""
+    background: bool = False
     same: dict[tuple[str, str, str], int] = {}
     """How often each call of the last reply was repeated with the same result."""
 
     def repeated(self, calls: Sequence[ToolCall], results: Sequence[ToolResult]) -> list[str]:
         """The tools that were called for the third time in a row with the same arguments and result."""
-        said = {each.call: each.text for each in results}
+        said = {each.call: f"{each.note}\n{each.text}" for each in results}
         before, self.same, found = self.same, {}, dict[str, None]()
         for call in calls:
             key = (call.name, repr(call.input), said.get(call.id, ""))
@@ -92,7 +98,8 @@ class RunProgress(Struct):
 
 async def run(setup: RunSetup, transcript: list[Message], record: Recorder, stop: Stop) -> LoopResult:
     """Call the model and run its tool calls until it makes no more."""
-    course = RunProgress()
+    gate = setup.gate
+    course = RunProgress(policies=(*gate.chain,), background=gate.approvals.background)
     if setup.hooks is not None:
         with stop.interruptible():
             said = await setup.hooks.started()
@@ -108,6 +115,13 @@ async def run(setup: RunSetup, transcript: list[Message], record: Recorder, stop
         if setup.limits.left(course.turns) == LAST_TURNS < course.turns:
             await add_notice(transcript, record, TURNS_LEFT.format(turns=LAST_TURNS))
         course.turns += 1
+        approvals = gate.approvals
+        if (
+            course.turns > 1
+            and course.policies
+            and (gate.chain[0] is not course.policies[0] or approvals.background is not course.background)
+        ):
+            await tell_permissions(setup, transcript, record, course)
         if come := setup.toolbox.grow():
             await add_notice(transcript, record, NEW_TOOLS.format(names=", ".join(come)))
         try:
@@ -123,7 +137,9 @@ async def run(setup: RunSetup, transcript: list[Message], record: Recorder, stop
                 continue
             record.defer(MessageAdded(reply))  # written with the end of the task
             waits_for_commands = setup.inbox is not None and setup.inbox.only_commands_run
-            if waits_for_commands and await asked_again(setup, transcript, record, reply, course):
+            if waits_for_commands and await asked_again(
+                setup, transcript, record, reply, course, announced=only_announced(reply, course)
+            ):
                 continue
             if await pending_work(setup, record, stop):
                 continue
@@ -142,6 +158,23 @@ async def deliver(setup: RunSetup, transcript: list[Message], record: Recorder, 
         transcript += come
         await record.commit(*map(MessageAdded, come))
         await attach(setup, transcript, come, record, stop)
+
+
+async def tell_permissions(
+    setup: RunSetup, transcript: list[Message], record: Recorder, course: RunProgress
+) -> None:
+    """Tell the agent that its permissions have changed since its last turn, as with a switch of the mode."""
+    chain, approvals, before = setup.gate.chain, setup.gate.approvals, course.policies
+    from gencode.agent.prompt import changed_permissions
+
+    approver = replace(approvals, background=course.background).reach_person
+    told = RunConditions(narrowest_mode(before), approver)
+    now = RunConditions(narrowest_mode(chain), approvals.reach_person)
+    course.policies, course.background = (*chain,), approvals.background
+    if text := changed_permissions(told, now, leads=record.task.conversation):
+        notice = SystemNotice(NoticeKind.REMARK, conditions=now)
+        transcript.append(said := UserMessage(text, sender="system", notice=notice))
+        await record.commit(MessageAdded(said))
 
 
 async def attach(
@@ -172,13 +205,13 @@ async def finished(
     setup: RunSetup, transcript: list[Message], record: Recorder, reply: AssistantMessage, course: RunProgress
 ) -> LoopResult | None:
     """The result of the run if it ends with this reply; None if the agent is asked for a better one."""
-    if await asked_again(setup, transcript, record, reply, course):
+    announced = only_announced(reply, course)
+    if await asked_again(setup, transcript, record, reply, course, announced=announced):
         return None
     if setup.hooks is not None and (more := await setup.hooks.stopping(reply.text)) is not None:
         await add_notice(transcript, record, HOOK_BLOCKS.format(said=quoted(disarmed(more))))
         return None
-    only_announced = course.called and merely_announced(reply)
-    ending = ending_of(reply, (NOT_DONE,) if only_announced else ())
+    ending = ending_of(reply, (NOT_DONE,) if announced else ())
     answers = record.task.run.answers
     if setup.schema is None or ending.status not in (Status.COMPLETED, Status.EMPTY):
         return with_earlier_answer(ending, answers, called=course.called)
@@ -200,10 +233,16 @@ async def finished(
 
 
 async def asked_again(
-    setup: RunSetup, transcript: list[Message], record: Recorder, reply: AssistantMessage, course: RunProgress
+    setup: RunSetup,
+    transcript: list[Message],
+    record: Recorder,
+    reply: AssistantMessage,
+    course: RunProgress,
+    *,
+    announced: bool,
 ) -> bool:
     """Whether the agent is asked, once each, for an answer instead of an empty or merely announcing reply."""
-    if course.called and not course.reminded and merely_announced(reply):
+    if announced and not course.reminded:
         course.reminded = True
         await add_notice(transcript, record, ASK_AGAIN)
         return True
@@ -220,9 +259,13 @@ def is_unanswered(setup: RunSetup, record: Recorder, reply: AssistantMessage) ->
     return not prevented and setup.schema is None and not record.task.run.answers.before
 
 
-def merely_announced(reply: AssistantMessage) -> bool:
-    """Whether a reply only announces what the agent will do next; patterns are loaded when first needed."""
+def only_announced(reply: AssistantMessage, course: RunProgress) -> bool:
+    """Whether a reply after tool calls only announces what the agent will do next.
 
+    The patterns for that are loaded when first needed.
+    """
+    if not course.called:
+        return False
     from gencode.agent.unfinished_reply import announces
 
     return announces(reply.text)

@@ -83,6 +83,11 @@ class Delegate(Protocol):
         """
         ...
 
+    @property
+    def approves_foreground_only(self) -> bool:
+        """Whether a person can approve the calls of subagents, but not of those in the background."""
+        ...
+
     async def look(self, task: str, seconds: float) -> Outcome:
         """The outcome of a task, after waiting at most so many seconds for its end."""
         ...
@@ -163,6 +168,10 @@ class AgentSource(Protocol):
 
     def find(self, name: str) -> AgentSpec:
         """An agent by name, without case and separators; UnknownName suggests the nearest."""
+        ...
+
+    def main(self, also: tuple[str, ...]) -> AgentSpec:
+        """The agent that leads conversations, with `also` these tools."""
         ...
 
     def spawnable(self) -> Sequence[AgentSpec]:

@@ -46,8 +46,9 @@ class ServerToolbox(Toolbox):
         tools: Iterable[Tool],
         come: Callable[[], Iterable[Tool]],
         absent: Callable[[str], MissingTool | None],
+        shown: Toolbox | None = None,
     ) -> None:
-        super().__init__((*tools, *come()))
+        super().__init__((*tools, *come()), shown=shown)
         self._come = come
         self._absent = absent
         self._told: frozenset[str] | None = None
@@ -78,7 +79,8 @@ class ServerToolbox(Toolbox):
             schemas = [each.as_schema() for each in servers]
             defers = sum(map(_size, schemas)) > MOST_TOKENS * BYTES_OF_TOKEN
             deferred = {each.name for each in servers} if defers else set[str]()
-            found = Toolbox(tool for tool in self.values() if tool.name not in deferred).schemas()
+            own = self if self._shown is None else Toolbox((*self._shown.values(), *servers))
+            found = Toolbox(tool for tool in own.values() if tool.name not in deferred).schemas()
             self._told = frozenset(each.name for each in found)
             self._schemas = self._with_search(found) if deferred else found
         return self._schemas

@@ -30,7 +30,7 @@ from gencode.core.ids import new_id
 from gencode.core.messages import AssistantMessage, ToolCall, ToolMessage, ToolResult
 from gencode.core.rules import Action, DecidedBy, Decision
 from gencode.core.structs import replace
-from gencode.core.text import CLIP, clip
+from gencode.core.text import CLIP, clip, disarmed, quoted
 
 if TYPE_CHECKING:
     from gencode.files.checkpoints import CallCheckpoints
@@ -153,7 +153,8 @@ async def perform(setup: RunSetup, prepared: PreparedCall, record: Recorder, sto
         )
     record.tell(CallFinished(call.id, call.name, output.text.partition("\n")[0][:200], output.error))
     text = await _fitting(setup, record, output)
-    return ToolResult(call.id, call.name, text, output.error, output.trace, output.images)
+    name, foreign, note = call.name, output.foreign, output.note
+    return ToolResult(call.id, name, text, output.error, output.trace, output.images, foreign, note)
 
 
 async def _run(
@@ -171,18 +172,22 @@ async def _run(
         record.defer(_decided(setup, replace(prepared, decision=decision)))  # calls beside it may be writing
         raise Denied(refusal(decision))
     output = await work(arguments)
-    result = ToolResult(prepared.call.id, prepared.call.name, output.text, output.error)
-    given = replace(result, text=clip(output.text), trace=output.trace, images=output.images)
-    record.answers[prepared.call.id] = given  # if what follows is cut, this is not lost
+    call, text = prepared.call, output.text
+    result = ToolResult(call.id, call.name, text, output.error, foreign=output.foreign, note=output.note)
+    given = replace(result, text=clip(text), trace=output.trace, images=output.images)
+    record.answers[call.id] = given  # if what follows is cut, this is not lost
     more = await setup.hooks.after(prepared.call, result)
-    return replace(output, text=f"{output.text}\n[hook] {more}") if more else output
+    said = f"A hook adds:\n{quoted(disarmed(more))}" if more else ""
+    return replace(output, note="\n".join(filter(None, (output.note, said))))
 
 
 def _cut(call: ToolCall, cut: TimeoutError | Stopped, left: Sequence[str], record: Recorder) -> ToolOutput:
     """The result of a call that was cut off; its own result, if only a hook after it was."""
     given = record.answers.get(call.id)
     if given is not None:
-        return ToolOutput(given.text, given.trace, given.error, images=given.images)
+        return ToolOutput(
+            given.text, given.trace, given.error, given.images, foreign=given.foreign, note=given.note
+        )
     late = f"{call.name} did not finish in time and was stopped.{LEFT if left else ''}"
     text = INTERRUPTED.format(why=cut) if isinstance(cut, Stopped) else late
     return ToolOutput(text + record.remarks.get(call.id, ""), error=True)
@@ -234,8 +239,10 @@ def summary(call: ToolCall) -> str:
 
 def target(call: ToolCall) -> str:
     """What a call is about, in one short line: the first text among its arguments."""
-    shown = next((value for value in call.input.values() if isinstance(value, str) and value), "")
-    return shown.splitlines()[0][:120] if shown else ""
+    for value in call.input.values():
+        if isinstance(value, str) and value:
+            return value.splitlines()[0][:120]
+    return ""
 
 
 async def _judged(setup: RunSetup, call: ToolCall) -> PreparedCall:

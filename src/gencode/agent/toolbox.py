@@ -48,6 +48,10 @@ class ToolOutput(msgspec.Struct, frozen=True):
     images: tuple[Image, ...] = ()
     paged: bool = False
     """Whether the tool has shortened it itself, and says where the rest is."""
+    foreign: bool = False
+    """Whether another program or site wrote the text."""
+    note: str = ""
+    """What GenCode says about the text, in plain sentences."""
 
 
 def no_shells() -> NoReturn:
@@ -160,7 +164,7 @@ class Tool(msgspec.Struct, frozen=True, eq=False):
             return self
         properties = self.schema["properties"]
         named = properties[self.names_agent]
-        usual = [each for each in [named.get("default")] if each is not None and each not in agents]
+        usual = [each for each in [named.get("default")] if each and each not in agents]
         offered = {**properties, self.names_agent: {**named, "enum": [*usual, *agents]}}
         return replace(self, schema={**self.schema, "properties": offered})
 
@@ -306,14 +310,21 @@ class MissingTool(NamedTuple):
 class Toolbox(Mapping[str, Tool]):
     """An immutable set of tools by name; look-ups know aliases and ignore case and separators.
 
-    `more` is called once, when a name is not here or all are listed.
+    `more` is called once, when a name is not here or all are listed. The model sees the schemas of `shown`,
+    if that is given: a fork is shown all that its parent has, so that the cached prefix stays valid.
     """
 
-    __slots__ = ("_by_key", "_more", "_schemas", "_tools")
+    __slots__ = ("_by_key", "_more", "_schemas", "_shown", "_tools")
 
-    def __init__(self, tools: Iterable[Tool | LazyTool] = (), more: More | None = None) -> None:
+    def __init__(
+        self,
+        tools: Iterable[Tool | LazyTool] = (),
+        more: More | None = None,
+        shown: "Toolbox | None" = None,
+    ) -> None:
         self._tools = {tool.name: tool for tool in tools}
         self._more = more
+        self._shown = shown
         self._schemas: tuple[ToolSchema, ...] | None = None
         self._by_key: dict[str, str] = {}
         self._index(self._tools.values())
@@ -330,7 +341,7 @@ class Toolbox(Mapping[str, Tool]):
         return found
 
     def __contains__(self, name: object) -> bool:
-        return isinstance(name, str) and self._named(name) is not None
+        return isinstance(name, str) and (name in self._tools or self._named(name) is not None)
 
     def __iter__(self) -> Iterator[str]:
         self._take_more()
@@ -407,6 +418,8 @@ class Toolbox(Mapping[str, Tool]):
 
     def schemas(self) -> tuple[ToolSchema, ...]:
         """The schemas that the model sees: the same objects on every turn, so that they are encoded once."""
+        if self._schemas is None and self._shown is not None:
+            self._schemas = self._shown.schemas()
         if self._schemas is None:
             self._schemas = tuple(
                 tool.as_schema() for tool in self.values() if not (tool.instead and tool.instead in self)

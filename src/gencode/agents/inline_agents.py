@@ -12,9 +12,9 @@ from gencode.agents.agent_builder import build_agent
 from gencode.agents.dialect import CLAUDE_MODES, COMMON, ParsedFile, mode_called
 from gencode.agents.dialects.table import GENCODE
 from gencode.agents.file_errors import mistake
-from gencode.agents.registry import MAIN, AgentEntry, Registry
+from gencode.agents.registry import AgentEntry, Registry
 from gencode.core.errors import UserMistake, nearest
-from gencode.core.spec import AgentSpec, same_name
+from gencode.core.spec import MAIN, AgentSpec, same_name
 from gencode.core.structs import replace
 from gencode.core.text import one_line
 from gencode.permissions.project_files import LARGEST_KEPT

@@ -259,6 +259,10 @@ class Library:
         """An agent by name; UnknownName offers the nearest."""
         return self.agents.find(name)
 
+    def main(self, also: tuple[str, ...]) -> AgentSpec:
+        """The agent that leads conversations, with `also` these tools."""
+        return self.agents.main(also)
+
     def spawnable(self) -> Sequence[AgentSpec]:
         """Every agent that may be started."""
         return self.agents.spawnable()

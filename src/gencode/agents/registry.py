@@ -20,10 +20,11 @@ from gencode.agents.dialect import AgentFile, Near, usual_name
 from gencode.agents.dialects.table import GENCODE, dialect_named, level, rank
 from gencode.agents.file_errors import mistake
 from gencode.core.errors import UnknownName, UserMistake
-from gencode.core.spec import AgentSpec, same_name
+from gencode.core.spec import MAIN, AgentSpec, same_name
 from gencode.core.structs import replace
 from gencode.core.text import one_line
 from gencode.permissions.agent_folders import USER_CONFIGS, USER_FOLDERS, agent_dialect, beside
+from gencode.permissions.paths import is_inside
 from gencode.permissions.project_files import LARGEST_KEPT
 from gencode.permissions.trust import FolderTrust
 
@@ -93,8 +94,6 @@ def _is_folder(entry: os.DirEntry[str]) -> bool:
     except OSError:
         return False
 
-
-MAIN = "main"
 
 _HERE = Path(__file__).parent
 _ALIASES = {"general": "generalpurpose", "planner": "plan"}
@@ -212,6 +211,8 @@ class Registry:
         if project and _ALIASES.get(likeness, likeness) in {_likeness(path.stem) for path in _ours()}:
             way = "choose another name, or add --user"
             raise UserMistake(f"{_NO_OVERRIDE[:1].upper()}{_NO_OVERRIDE[1:]}; {way}.")
+        if project and not is_inside(os.path.realpath(folder), os.path.realpath(folder.parents[1])):
+            raise UserMistake(f"{folder} is behind a link that leads elsewhere. Nothing was written.")
         return write_agent(NewAgentFile(**wishes), folder)
 
     def find(self, name: str) -> AgentSpec:

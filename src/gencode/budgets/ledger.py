@@ -70,7 +70,7 @@ class Wait(Struct, frozen=True):
     """
 
     account: str
-    holders: tuple[str, ...] = ()
+    holders: frozenset[str] = frozenset()
 
 
 class Shortage(Struct, frozen=True):
@@ -308,7 +308,8 @@ def _check_above(
 
 def set_aside(accounts: Mapping[str, Account], account: str, kind: str) -> int:
     """The unspent amounts of open accounts below one, each counted once."""
-    return sum(each.unspent(kind) for each in _below(accounts, account, kind))
+    inside = [each for each in accounts.values() if each.open and account in each.path]
+    return sum(each.unspent(kind) for each in _below(accounts, account, kind, inside))
 
 
 def balance_of(accounts: Mapping[str, Account], account: Account) -> Balance:
@@ -334,9 +335,11 @@ def _bounds(
     found: list[tuple[Account, str, int, int]] = []
     nearest: dict[str, str] = {}
     for account in (accounts[each] for each in path if each in accounts):
+        inside = [each for each in accounts.values() if each.open and account.id in each.path]
         for kind in kinds:
             if kind in account.limits:
-                aside = {each.id: each.unspent(kind) for each in _below(accounts, account.id, kind)}
+                below = _below(accounts, account.id, kind, inside) if inside else ()
+                aside = {each.id: each.unspent(kind) for each in below}
                 own = aside.get(nearest.get(kind, ""), 0)
                 found.append((account, kind, own, sum(aside.values()) - own))
                 if account.open:
@@ -344,10 +347,12 @@ def _bounds(
     return found
 
 
-def _below(accounts: Mapping[str, Account], account: str, kind: str) -> Iterator[Account]:
-    """The open accounts below one that limit a kind, without those inside of another one of them."""
-    for each in accounts.values():
-        if each.open and kind in each.limits and account in each.path:
+def _below(
+    accounts: Mapping[str, Account], account: str, kind: str, inside: Sequence[Account]
+) -> Iterator[Account]:
+    """The open accounts `inside` one that limit a kind, without those inside of another one of them."""
+    for each in inside:
+        if kind in each.limits:
             between = (accounts.get(above) for above in each.path[: each.path.index(account)])
             if not any(above is not None and above.open and kind in above.limits for above in between):
                 yield each

@@ -13,7 +13,7 @@ from msgspec import Struct
 from gencode.core.budget import Budget
 from gencode.core.changes import Changes, Superseded, with_changes
 from gencode.core.errors import CorruptFact
-from gencode.core.messages import FileChange, FileCheckpoint, Message, Usage, UserMessage
+from gencode.core.messages import FileChange, FileCheckpoint, Message, RunConditions, Usage, UserMessage
 from gencode.core.place import FolderCopy
 from gencode.core.rules import Decision, Mode, Policy
 from gencode.core.spec import ToolChoice
@@ -66,6 +66,11 @@ class TaskCreated(Fact, tag="TaskCreated", frozen=True, omit_defaults=True):
     clone: FolderCopy | None = None
     """What its folder is a clone of: what is denied there is denied to it wherever it is resumed."""
 
+    @property
+    def forks_parent(self) -> bool:
+        """Whether it began as a copy of its parent, with all that one knew."""
+        return bool(self.forked) and self.forked == self.parent
+
 
 class TaskForked(Fact, tag="TaskForked", frozen=True, omit_defaults=True):
     """The task began with the transcript of another one up to its event number `upto`."""
@@ -73,16 +78,6 @@ class TaskForked(Fact, tag="TaskForked", frozen=True, omit_defaults=True):
     source: str
     upto: int
     messages: tuple[Message, ...] = ()
-
-
-class RunConditions(Struct, frozen=True, gc=False, omit_defaults=True):
-    """What an agent was told about its run: the mode, who can approve calls, the day, and the model."""
-
-    mode: Mode
-    approver: bool = False
-    """Whether somebody can approve its calls."""
-    day: str = ""
-    model: str = ""
 
 
 class TaskStarted(Fact, tag="TaskStarted", frozen=True, omit_defaults=True):

@@ -7,6 +7,7 @@ from typing import Any
 from msgspec import Struct
 
 from gencode.core.place import TaskPlace
+from gencode.core.rules import Mode
 from gencode.core.status import EndReason, WaitFor
 
 
@@ -19,12 +20,12 @@ class Usage(Struct, frozen=True, gc=False, rename="camel"):
     usd: float | None = None
 
     def __add__(self, other: "Usage") -> "Usage":
-        known = [usd for usd in (self.usd, other.usd) if usd is not None]
+        known = self.usd is not None or other.usd is not None
         return Usage(
             self.input_tokens + other.input_tokens,
             self.output_tokens + other.output_tokens,
             self.cached_tokens + other.cached_tokens,
-            sum(known) if known else None,
+            (self.usd or 0.0) + (other.usd or 0.0) if known else None,
         )
 
 
@@ -111,7 +112,10 @@ class Image(Struct, frozen=True):
 
 
 class ToolResult(Struct, frozen=True, gc=False, omit_defaults=True):
-    """The result of one call; every call has exactly one."""
+    """The result of one call; every call has exactly one.
+
+    The text is `foreign` if another program or site wrote it; `note` is what GenCode adds to it.
+    """
 
     call: str
     name: str
@@ -119,6 +123,23 @@ class ToolResult(Struct, frozen=True, gc=False, omit_defaults=True):
     error: bool = False
     trace: Trace = Trace()
     images: tuple[Image, ...] = ()
+    foreign: bool = False
+    note: str = ""
+
+    @property
+    def for_model(self) -> str:
+        """What a model reads. GenCode's words come before a foreign text, so that it cannot forge them."""
+        if not self.foreign:
+            return f"{self.text}\n[{self.note}]" if self.note else self.text
+        ran = self.trace.commands
+        well = "Exit code 0." if ran and ran[0].exit == 0 else ""
+        head = " ".join(part for part in (well, self.note) if part) or "Output:"
+        return f"[{head}]\n{self.text}".rstrip("\n")
+
+    @property
+    def for_people(self) -> str:
+        """What a person reads: the note is below the text."""
+        return "\n".join(part for part in (self.text.rstrip("\n"), self.note) if part)
 
 
 class Thinking(Struct, frozen=True, gc=False, omit_defaults=True):
@@ -126,6 +147,16 @@ class Thinking(Struct, frozen=True, gc=False, omit_defaults=True):
 
     text: str
     signature: str = ""
+
+
+class RunConditions(Struct, frozen=True, gc=False, omit_defaults=True):
+    """What an agent was told about its run: the mode, who can approve calls, the day, and the model."""
+
+    mode: Mode
+    approver: bool = False
+    """Whether somebody can approve its calls."""
+    day: str = ""
+    model: str = ""
 
 
 class NoticeKind(StrEnum):
@@ -166,6 +197,8 @@ class SystemNotice(Struct, frozen=True, gc=False, omit_defaults=True):
     """For SUMMARY: the list of todos as it was last shown."""
     limited: tuple[str, ...] = ()
     """For MODE: its own mode, who limits it, and the mode of that."""
+    conditions: RunConditions | None = None
+    """What its agent knows of its permissions from now on."""
 
 
 def place_message(text: str, place: TaskPlace) -> "UserMessage":

@@ -23,6 +23,15 @@ Effort = Literal["low", "medium", "high"]
 Isolation = Literal["", "process", "worktree"]
 """Where an agent works: in its parent's folder, in its own process, or in its own git worktree."""
 
+Context = Literal["", "fork"]
+"""What a subagent knows when it starts: its prompt only, or, as a fork of its parent, all that one knows."""
+
+MAIN = "main"
+"""The name of the agent that leads conversations, unless another one is named."""
+
+FORK = "fork"
+"""The name of a fork in rules: `Task(fork)`."""
+
 COLOURS = ("red", "green", "yellow", "blue", "purple", "magenta", "cyan", "orange", "pink")
 """In which an agent can be shown."""
 
@@ -116,6 +125,7 @@ class TaskRequest(Struct, frozen=True):
     output_schema: dict[str, Any] | None = None
     budget: Budget = Budget()
     max_tokens: int | None = None
+    context: Context = ""
     here: bool = False
     """Whether an earlier task is resumed in the open folder, if that is a clone of its own."""
     notice: SystemNotice | None = None

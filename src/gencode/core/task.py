@@ -37,6 +37,8 @@ from gencode.core.messages import (
     CommandRun,
     FileChange,
     Message,
+    RunConditions,
+    SystemNotice,
     ToolMessage,
     ToolResult,
     Usage,
@@ -91,13 +93,15 @@ class RunAnswers(Struct, frozen=True, gc=False, omit_defaults=True):
     def after_message(self, message: UserMessage, said: str, *, results: bool = False) -> "RunAnswers":
         """The state after a message came to an agent that has replied with `said`.
 
-        A reply stays part of the answer when a message of a person or another agent follows it, and with
-        `results` also when a delivered result does: a person reads every reply, a waiting parent only those
-        after the last result. Any other message asks the agent to answer anew.
+        A reply stays part of the answer when a message of a person or another agent follows it, or the end of
+        a background command, and with `results` also when a delivered result does: a person reads every
+        reply, a waiting parent only those after the last result. Any other message asks the agent to answer
+        anew.
         """
         if not self.whole:
             return self
-        if not (message.mail or (results and message.delivers)):
+        only_commands = message.commands and not message.ends
+        if not (message.mail or only_commands or (results and message.delivers)):
             return replace(self, whole=False)
         said, old = said.strip(), len(self.before)
         more = (old + len(BETWEEN),) if 0 < old < len(said) else ()
@@ -363,6 +367,22 @@ def was_delivered(parent: Task, task: str, ended_at: str | None) -> bool:
 def delivered_separately(parent: Task, task: str, *, background: bool) -> bool:
     """Whether the result of a task is delivered by itself instead of answering a call."""
     return background or task in parent.delivered.left
+
+
+def last_start(events: Sequence[Event]) -> TaskStarted | None:
+    """The last start of an agent, with its prompt and what it was told since; None if there was none."""
+    last: TaskStarted | None = None
+    for event in events:
+        match event.fact:
+            case TaskStarted() as started:
+                last = replace(started, system=started.system or (last.system if last else ""))
+            case MessageAdded(UserMessage(notice=SystemNotice(conditions=RunConditions() as told))) if last:
+                if last.conditions is not None:  # the permissions changed while it ran
+                    now = replace(last.conditions, mode=told.mode, approver=told.approver)
+                    last = replace(last, conditions=now)
+            case _:
+                pass
+    return last
 
 
 def transcript_of(events: Iterable[Event], before: Iterable[Message] = ()) -> list[Message]:

@@ -18,6 +18,11 @@ from functools import cache
 CLIP = 30_000
 
 
+def word_set(text: str) -> frozenset[str]:
+    """The words of a text, as a set."""
+    return frozenset(text.split())
+
+
 def clip(text: str, most: int = CLIP, rest: str = "") -> str:
     """`text` as it may enter a transcript: at most `most` characters, cut at a line, with a note.
 
@@ -43,6 +48,8 @@ def counted(number: int, one: str, several: str = "") -> str:
 
 def inert(text: str) -> str:
     """`text` without invisible characters: control, format, private and unassigned ones."""
+    if text.isprintable():
+        return text
     lines = text.split("\n")
     return "\n".join(each if each.isprintable() else "".join(map(_visible, each)) for each in lines)
 

@@ -9,7 +9,6 @@ not at all. These calls block; call them in a thread.
 import errno
 import fcntl
 import os
-import secrets
 import stat
 import time
 from collections.abc import Generator
@@ -20,13 +19,13 @@ from msgspec import Struct
 
 from gencode.core.errors import ToolError
 from gencode.permissions.paths import Resolved, shown
+from gencode.permissions.whole_files import FileDraft
 
 MOST_NEW_FOLDERS = 64
 _PATH_ONLY: int = getattr(os, "O_PATH", os.O_RDONLY)
 _FOLDER = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 # Not blocking, so that a pipe that takes the place of a file cannot hold us.
 _FILE = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
-_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _REFUSED = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
 
@@ -99,10 +98,10 @@ def replace_file(
         with _folder_above(resolved, make=True) as (folder, name):
             before = _present(folder, name, resolved)
             _check_expected(before, expected, resolved)
-            with _written_beside(folder, data, before, mode) as (temporary, handle), _alone(folder, resolved):
+            with _new_file(folder, data, before, mode) as draft, _alone(folder, resolved):
                 _check_again(folder, name, before, resolved)
-                os.rename(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
-                return _identity(os.fstat(handle))
+                draft.rename(name)
+                return _identity(os.fstat(draft.handle))
     except OSError as error:
         raise _trouble(error, resolved, "changed") from None
 
@@ -308,34 +307,15 @@ def _alone(folder: int, resolved: Resolved) -> Generator[None]:
 
 
 @contextmanager
-def _written_beside(
-    folder: int, data: bytes, before: os.stat_result | None, mode: int
-) -> Generator[tuple[str, int]]:
-    """A new file with these bytes in the same folder, opened; it is removed unless renamed."""
-    name = f".gen-{secrets.token_hex(8)}.tmp"
+def _new_file(folder: int, data: bytes, before: os.stat_result | None, mode: int) -> Generator[FileDraft]:
+    """A new file with these bytes in a folder, to be renamed."""
     # A replacement is readable for its owner only until it has the rights of the old file.
-    handle = os.open(name, _NEW, mode & 0o777 if before is None else 0o600, dir_fd=folder)
-    try:
-        rest = memoryview(data)
-        while rest:
-            rest = rest[os.write(handle, rest) :]
+    with FileDraft(folder, mode & 0o777 if before is None else 0o600) as draft:
+        draft.write(data)
         if before is not None:
-            _take_rights(handle, before)
-        _sync(handle)
-        yield name, handle
-    finally:
-        os.close(handle)
-        with suppress(FileNotFoundError):
-            os.unlink(name, dir_fd=folder)
-
-
-def _sync(handle: int) -> None:
-    try:
-        os.fsync(handle)
-    except OSError as error:
-        # Some file systems have nothing to sync.
-        if error.errno not in (errno.EINVAL, errno.ENOTSUP, errno.ENOSYS):
-            raise
+            _take_rights(draft.handle, before)
+        draft.sync()
+        yield draft
 
 
 def _take_rights(handle: int, before: os.stat_result) -> None:

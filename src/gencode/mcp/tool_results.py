@@ -33,7 +33,9 @@ def output_of(result: Message) -> ToolOutput:
         texts.append("The server needs input from the user to continue; that is not supported.")
     text = clip("\n".join(texts), LONGEST_RESULT)
     error = result.get("isError") is True or result.get("resultType") == "input_required"
-    return ToolOutput(text or ("[no text]" if images else "[no output]"), error=error, images=tuple(images))
+    return ToolOutput(
+        text or ("[no text]" if images else "[no output]"), error=error, images=tuple(images), foreign=True
+    )
 
 
 def _add_part(part: Message, texts: list[str], images: list[Image]) -> None:

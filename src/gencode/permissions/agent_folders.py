@@ -105,7 +105,13 @@ USER_COMMAND_FOLDERS = (
 
 USER_PLACES: tuple[str, ...] = tuple(
     dict.fromkeys(
-        (*(folder for _, folder in USER_FOLDERS), *USER_CONFIGS, *SKILL_FOLDERS, *USER_COMMAND_FOLDERS)
+        (
+            *(each for _, each in USER_FOLDERS),
+            *USER_CONFIGS,
+            ROLES_CONFIG,
+            *SKILL_FOLDERS,
+            *USER_COMMAND_FOLDERS,
+        )
     )
 )
 """Below the user's home: everything that is the user's own and needs no trust, and may start programs."""

@@ -1,4 +1,4 @@
-"""What is known about one call when it is judged, and how rules find its subject."""
+"""The facts about a tool call that a permission decision uses, and the subject that rules match."""
 
 import re
 from collections.abc import Iterator, Set
@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 from msgspec import Struct
 
 from gencode.core.rules import Action, Effect, Mode, Policy, Rule, RuleSource
-from gencode.core.spec import Workspace, same_name
+from gencode.core.spec import FORK, Workspace, same_name
 from gencode.permissions.paths import shown
 
 Source = Literal["builtin", "plugin", "mcp"]
@@ -82,7 +82,7 @@ def is_mcp(call: CallFacts) -> bool:
 def agent_of(tool: str, arguments: dict[str, Any]) -> str:
     """The name of the agent that a spawning call would start."""
     if tool == "Task":
-        return _text(arguments.get("subagent_type"))
+        return FORK if arguments.get("context") == FORK else _text(arguments.get("subagent_type"))
     if tool == "spawn_subagent":
         return _text(arguments.get("type", "general"))
     return "general-purpose"

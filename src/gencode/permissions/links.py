@@ -1,4 +1,4 @@
-"""Symbolic links: where a path leads on this disk, and the rules that follow from it.
+"""Resolves symbolic links: where a path leads on this disk, and the rules that follow from it.
 
 A deny or ask rule counts for the name it is written with and for the place that name leads to at this moment,
 as far as its first wildcard. Allow rules do not: a link that somebody moves must never open anything.

@@ -9,22 +9,12 @@ import unicodedata
 from collections.abc import Sequence
 from itertools import pairwise
 
+from gencode.core.text import word_set
+
 _SECRET_FOLDERS = frozenset({".ssh", ".gnupg", ".aws", ".azure", ".kube"})
 _SECRET_CONFIGS = frozenset({"gcloud", "gh"})
-_SECRET_FILES = frozenset(
-    {
-        ".env",
-        ".envrc",
-        ".netrc",
-        ".git-credentials",
-        ".pgpass",
-        ".npmrc",
-        ".pypirc",
-        "id_rsa",
-        "id_dsa",
-        "id_ecdsa",
-        "id_ed25519",
-    }
+_SECRET_FILES = word_set(
+    ".env .envrc .netrc .git-credentials .pgpass .npmrc .pypirc id_rsa id_dsa id_ecdsa id_ed25519"
 )
 _SECRET_ENDINGS = (".pem", ".key", ".p12", ".pfx")
 _PUBLIC_ENV_FILES = frozenset({".env.example", ".env.sample", ".env.template", ".env.dist"})
@@ -48,33 +38,10 @@ _PROTECTED_PAIRS = frozenset(
 )
 _HOOKS = "hooks"
 _BARE = ".git"
-_PROTECTED_FILES = frozenset(
-    {
-        ".mcp.json",
-        ".gitmodules",
-        ".gitconfig",
-        ".bashrc",
-        ".bash_profile",
-        ".bash_login",
-        ".bash_logout",
-        ".profile",
-        ".zshrc",
-        ".zprofile",
-        ".zshenv",
-        ".zlogin",
-        ".zlogout",
-        ".bash_aliases",
-        ".kshrc",
-        ".cshrc",
-        ".tcshrc",
-        ".gitattributes",
-        ".pre-commit-config.yaml",
-        ".yarnrc.yml",
-        ".exrc",
-        ".dir-locals.el",
-        ".gdbinit",
-        ".inputrc",
-    }
+_PROTECTED_FILES = word_set(
+    ".mcp.json .gitmodules .gitconfig .bashrc .bash_profile .bash_login .bash_logout .profile .zshrc "
+    ".zprofile .zshenv .zlogin .zlogout .bash_aliases .kshrc .cshrc .tcshrc .gitattributes .yarnrc.yml "
+    ".pre-commit-config.yaml .exrc .dir-locals.el .gdbinit .inputrc"
 )
 _PROTECTED_ROOTS = frozenset({"etc", "boot", "sys", "proc", "dev"})
 _HARMLESS_DEVICES = frozenset({"null", "zero", "stdin", "stdout", "stderr", "random", "urandom"})

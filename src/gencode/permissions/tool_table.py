@@ -14,6 +14,7 @@ from gencode.core.rules import (
     stricter,
 )
 from gencode.core.structs import replace
+from gencode.core.text import word_set
 from gencode.permissions.calls import (
     FETCH_TOOLS,
     REACH_TOOLS,
@@ -30,23 +31,9 @@ from gencode.permissions.calls import (
 )
 from gencode.permissions.paths import described, shown
 
-_FREE_TOOLS = frozenset(
-    {
-        "get_env",
-        "TodoWrite",
-        "ToolSearch",
-        "ToolUse",
-        "notify",
-        "current_time",
-        "sleep",
-        "memory_list",
-        "memory_read",
-        "task_list",
-        "task_replay",
-        "Skill",
-        "AskUserQuestion",
-        "WebSearch",
-    }
+_FREE_TOOLS = word_set(
+    "get_env TodoWrite ToolSearch ToolUse notify current_time sleep memory_list memory_read task_list "
+    "task_replay Skill AskUserQuestion WebSearch"
 )
 _FREE_FAMILIES = ("json_", "base64_")
 _OWN_TOOLS = frozenset({"TaskOutput", "TaskStop", "SendMessage", "KillShell"})

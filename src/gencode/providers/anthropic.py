@@ -317,7 +317,7 @@ def _heard(turn: ApiTurn) -> list[dict[str, Any]]:
 
 
 def _result(result: ToolResult) -> dict[str, Any]:
-    text = result.text if result.text.strip() else NO_OUTPUT
+    text = result.for_model if result.for_model.strip() else NO_OUTPUT
     content: object = (
         [{"type": "text", "text": text}, *map(_picture, result.images)] if result.images else text
     )

@@ -75,7 +75,7 @@ def _encoded(turn: ApiTurn, name: str, wants_thoughts: bool) -> bytes:
         each for message in turn.messages if isinstance(message, ToolMessage) for each in message.results
     ]
     told: list[dict[str, Any]] = [
-        {"role": "tool", "tool_call_id": api_name(each.call), "content": each.text or NO_OUTPUT}
+        {"role": "tool", "tool_call_id": api_name(each.call), "content": each.for_model or NO_OUTPUT}
         for each in results
     ]
     if shown := [piece for each in results if each.images for piece in _shown(each)]:

@@ -244,7 +244,7 @@ def _encoded(turn: ApiTurn, name: str) -> bytes:
 
 
 def _output(result: ToolResult) -> object:
-    return _with_pictures(result.text or NO_OUTPUT, [ToolMessage((result,))])
+    return _with_pictures(result.for_model or NO_OUTPUT, [ToolMessage((result,))])
 
 
 def _with_pictures(text: str, messages: Sequence[Message]) -> object:

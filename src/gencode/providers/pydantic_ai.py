@@ -373,7 +373,7 @@ def _heard(message: UserMessage | ToolMessage) -> list[Any]:
     return [
         ToolReturnPart(
             api_name(result.name),
-            _shown(result.text if result.text.strip() else NO_OUTPUT, result.images),
+            _shown(result.for_model if result.for_model.strip() else NO_OUTPUT, result.images),
             api_name(result.call),
             outcome="failed" if result.error else "success",
         )

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from gencode.sandbox.call_filter import call_filter
 from gencode.sandbox.guarded_paths import file_mode
 from gencode.sandbox.namespaces import COMES_AND_GOES
 from gencode.sandbox.profile import SYSTEM_TMP, Access, FolderAlias, SandboxProfile, layers
@@ -74,18 +75,26 @@ _OWN = frozenset({"dev", "proc"})
 """What bubblewrap makes anew in the root."""
 
 
-def enclose(
-    program: str, argv: Sequence[str], plan: SandboxProfile, *, patient: str | None = None
-) -> list[str]:
-    """The command line that runs another one enclosed.
+_IGNORE_TERM = "trap '' TERM; "
+_OPEN_FILTER = 'exec 9< <(printf %b "$0"); '
+_FILTER_FILE = "9"
 
-    `patient` is GNU env. A SIGTERM to everybody would end bubblewrap at once, and with it, by SIGKILL, a
-    command that wanted to clean up. So bubblewrap ignores it, and the command does not.
+
+def enclose(
+    program: str, shell: str, argv: Sequence[str], plan: SandboxProfile, *, env: str | None = None
+) -> list[str]:
+    """The command line that runs another one enclosed. `shell` is bash, which hands over the call filter.
+
+    `env` is GNU env. A SIGTERM to everybody would end bubblewrap at once, and with it, by SIGKILL, a command
+    that wanted to clean up. So bubblewrap ignores it, and the command does not.
     """
-    wall = [program, *_options(plan)]
-    if patient is None or "=" in argv[0]:
-        return [*wall, "--", *argv]
-    return [patient, "--ignore-signal=TERM", *wall, "--", patient, "--default-signal=TERM", *argv]
+    calls = call_filter(own_processes=True)
+    start = (_OPEN_FILTER if calls else "") + 'exec "$@"'
+    wall = [program, *_options(plan), *(("--seccomp", _FILTER_FILE) if calls else ()), "--"]
+    if env is not None and "=" not in argv[0]:
+        start = _IGNORE_TERM + start
+        wall += [env, "--default-signal=TERM"]
+    return [shell, "-p", "-c", start, "".join(f"\\0{byte:o}" for byte in calls), *wall, *argv]
 
 
 def _options(plan: SandboxProfile) -> Iterator[str]:
@@ -128,8 +137,7 @@ def _kernel(places: Sequence[tuple[Path, Access]]) -> Iterator[str]:
 
     Bubblewrap covers some of it by itself, but for root not `/proc/sys`, where a file names a program that
     the kernel starts outside of all walls. Root opens every file for writing, others what they are let.
-    What belongs to a process stays: programs set up user namespaces of their own there. They cannot mount
-    another /proc in these, because the kernel lets nobody see through a mount that covers something.
+    What belongs to a process stays.
     """
     for entry in _PROC.iterdir() if _PROC.is_dir() else ():
         if entry.name.isdecimal() or entry.is_symlink():

@@ -56,6 +56,11 @@ _NUMBERS = {
         "clone3": 435,
     },
 }
+_MACHINE_NAME = os.uname().machine
+UNNEEDED_CALLS = tuple(
+    _NUMBERS[_MACHINE_NAME][name] for name in ("keyctl", "io_uring_setup") if _MACHINE_NAME in _NUMBERS
+)
+"""The numbers of two calls that the filter refuses, for a trial; none where they are not known."""
 _NEVER = ("add_key", "request_key", "keyctl", "io_uring_setup", "io_uring_enter", "io_uring_register")
 _OF_OTHERS = {
     "prlimit64": 0,
@@ -74,18 +79,17 @@ def call_filter(*, own_processes: bool) -> bytes:
 
     `own_processes`: the command has a process space of its own, so that it can name no other process.
     """
-    machine = os.uname().machine
-    numbers = _NUMBERS.get(machine)
+    numbers = _NUMBERS.get(_MACHINE_NAME)
     if numbers is None:
         return b""
     refuse = _REFUSE | errno.EPERM
     missing = _REFUSE | errno.ENOSYS
     code = [
         *_load(_MACHINE),
-        _jump(_EQUAL, _MACHINES[machine], 1, 0),
+        _jump(_EQUAL, _MACHINES[_MACHINE_NAME], 1, 0),
         _give(missing),
         *_load(_NUMBER),
-        *([_jump(_AT_LEAST, _OTHER_NUMBERS, 0, 1), _give(missing)] if machine == "x86_64" else []),
+        *([_jump(_AT_LEAST, _OTHER_NUMBERS, 0, 1), _give(missing)] if _MACHINE_NAME == "x86_64" else []),
     ]
     for name in _NEVER:
         code += _when(numbers[name], [_give(refuse)])

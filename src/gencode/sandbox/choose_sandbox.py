@@ -130,25 +130,20 @@ def candidates() -> Iterator[SandboxCandidate]:
         yield SandboxCandidate("Seatbelt (sandbox-exec)", seatbelt.enclose)
     if sys.platform != "linux":
         return
-    program, patient = _find("bwrap"), _find("env")
-    if program and patient:
-        yield SandboxCandidate(_BUBBLEWRAP, partial(_bubblewrapped, program, patient))
-    if program:
-        yield SandboxCandidate(
-            f"{_BUBBLEWRAP} without time to clean up", partial(_bubblewrapped, program, None)
-        )
+    program, shell, env = _find("bwrap"), _find("bash"), _find("env")
+    if program and shell:
+        wall = partial(bubblewrap.enclose, program, shell)
+        if env:
+            yield SandboxCandidate(_BUBBLEWRAP, partial(wall, env=env))
+        yield SandboxCandidate(f"{_BUBBLEWRAP} without time to clean up", wall)
     yield SandboxCandidate("Landlock with namespaces", partial(landlock.enclose, namespaces=True))
     yield SandboxCandidate("Landlock", partial(landlock.enclose, namespaces=False))
 
 
 def program_paths() -> list[str]:
     """What builds walls here: bubblewrap and what it needs, our Python, and the modules of this package."""
-    found = [path for name in ("bwrap", "env") if (path := _find(name))]
+    found = [path for name in ("bwrap", "bash", "env") if (path := _find(name))]
     return [*found, sys.executable, *(str(each) for each in sorted(Path(__file__).parent.glob("*.py")))]
-
-
-def _bubblewrapped(program: str, patient: str | None, argv: Sequence[str], plan: SandboxProfile) -> list[str]:
-    return bubblewrap.enclose(program, argv, plan, patient=patient)
 
 
 def _find(name: str) -> str | None:

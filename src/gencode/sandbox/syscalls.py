@@ -1,4 +1,4 @@
-"""Calls of the Linux kernel that Python has no function for. Each raises OSError."""
+"""Linux system calls that Python has no function for, through ctypes. Each raises OSError."""
 
 import ctypes
 import os

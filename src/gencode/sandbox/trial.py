@@ -12,6 +12,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from gencode.sandbox.call_filter import UNNEEDED_CALLS
 from gencode.sandbox.profile import SandboxProfile, needed_of_tmp
 
 Enclose = Callable[[Sequence[str], SandboxProfile], list[str]]
@@ -21,8 +22,8 @@ SECONDS = 20.0
 
 # Runs inside. Each line tries one thing and prints its name if it could be done.
 _ATTEMPTS = """
-import os, resource, socket, sys
-base, tcp, udp, abstract, outsider = sys.argv[1:]
+import ctypes, os, resource, socket, sys
+base, tcp, udp, abstract, outsider, *calls = sys.argv[1:]
 def attempt(name, deed):
     try:
         deed()
@@ -76,6 +77,16 @@ attempt("socket", lambda: connect(socket.AF_UNIX, base + "/outside/socket"))
 attempt("signal", lambda: os.kill(int(outsider), 0))
 if hasattr(resource, "prlimit"):
     attempt("limits", lambda: resource.prlimit(int(outsider), resource.RLIMIT_CORE))
+libc = ctypes.CDLL(None, use_errno=True)
+def call(name, *words):
+    if getattr(libc, name)(*words) < 0:
+        raise OSError(ctypes.get_errno())
+if calls:  # the numbers of keyctl and io_uring_setup
+    attempt("calls", lambda: call("syscall", int(calls[0]), 0, -4, 0))
+    attempt("calls", lambda: call("syscall", int(calls[1]), 1, ctypes.create_string_buffer(256)))
+if sys.platform == "linux":
+    attempt("calls", lambda: socket.socket(40).close())  # vsock
+    attempt("calls", lambda: call("unshare", 0x10000000))  # last: it is another user afterwards
 """
 
 
@@ -105,7 +116,7 @@ def try_sandbox(enclose: Enclose) -> TrialResult:
         with suppress(OSError):  # a path that is too long for a socket
             stack.enter_context(_server(socket.AF_UNIX, str(base / "outside" / "socket")))
         ports = [str(each.getsockname()[1]) for each in (listening, datagrams)]
-        told = [str(base), *ports, abstract, str(os.getpid())]
+        told = [str(base), *ports, abstract, str(os.getpid()), *map(str, UNNEEDED_CALLS)]
         seen = _run([sys.executable, "-I", "-S", "-E", "-c", _ATTEMPTS, *told], base, enclose)
         arrived = _arrived(datagrams)
     return seen if arrived else TrialResult(seen.possible - {"udp"}, seen.trouble)
@@ -187,6 +198,8 @@ def restrictions(possible: frozenset[str]) -> Iterator[str]:
         yield "They have no TCP connections unless you allow the network."
     if possible.isdisjoint({"signal", "limits"}):
         yield "They cannot signal or limit processes outside."
+    if "calls" not in possible:
+        yield "They cannot use kernel keyrings, io_uring, vsock or user namespaces."
 
 
 def unenforced(possible: frozenset[str]) -> Iterator[str]:
@@ -210,6 +223,8 @@ def unenforced(possible: frozenset[str]) -> Iterator[str]:
         yield f"Commands can talk to programs whose sockets lie in a folder{hidden}."
     if not possible.isdisjoint({"signal", "limits"}):
         yield "Commands can stop your other programs."
+    if "calls" in possible:
+        yield "Commands can use kernel keyrings, io_uring, vsock or user namespaces."
     if "hidden" in possible:
         yield "Commands can read GenCode's database and settings."
     yield "Commands can read whatever else you can."

@@ -134,6 +134,8 @@ class Caller(Struct, frozen=True, eq=False, kw_only=True):
     depth: int = 0
     lineage: tuple[str, ...] = ()
     background: bool = False
+    fork: bool = False
+    """Whether it is a fork of its parent."""
     spawned: bool = False
     """Whether `spawn` started it: its questions reach the person although it works in the background."""
     sends: tuple[str, ...] | None = None
@@ -163,10 +165,16 @@ class Caller(Struct, frozen=True, eq=False, kw_only=True):
             approved=self.approved.below(),
             lineage=(*self.lineage, spec.name),
             background=self.background or background,
+            fork=False,
             spawned=False,
             sends=spec.sends or (),
             seen=None,
         )
+
+    def forked_from(self, spec: AgentSpec) -> "Caller":
+        """The caller that this fork's parent is: the same agent, one level above."""
+        depth = self.depth - 1
+        return replace(self, fork=False, depth=depth, sends=spec.sends if depth == 0 else spec.sends or ())
 
     def ending(self, moment: float | None) -> "Caller":
         """The same caller, with an end time for everything it starts."""

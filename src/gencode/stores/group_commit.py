@@ -12,7 +12,6 @@ import sqlite3
 import time
 from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from typing import Any, Generic, TypeVar
 
 from gencode.core.errors import GenCodeError, StoreTrouble
@@ -32,19 +31,20 @@ async def patiently(
     step: Callable[[], T], errors: PlainErrors, thread: ThreadPoolExecutor | None = None
 ) -> T:
     """Run a step; while another process holds the lock, sleep (a little longer each time) and retry."""
-    until = time.monotonic() + PATIENCE
+    until = 0.0
     pause = _SHORT_PAUSE
-    with errors:
-        while True:
-            try:
-                if thread is None:
-                    return step()
-                return await asyncio.get_running_loop().run_in_executor(thread, step)
-            except sqlite3.OperationalError as error:
-                if not is_busy(error) or time.monotonic() > until:
+    while True:
+        try:
+            if thread is None:
+                return step()
+            return await asyncio.get_running_loop().run_in_executor(thread, step)
+        except (sqlite3.Error, OSError) as error:
+            until = until or time.monotonic() + PATIENCE
+            if not isinstance(error, sqlite3.Error) or not is_busy(error) or time.monotonic() > until:
+                with errors:
                     raise
-            await asyncio.sleep(_jittered(pause))
-            pause = min(pause * 2, _LONG_PAUSE)
+        await asyncio.sleep(_jittered(pause))
+        pause = min(pause * 2, _LONG_PAUSE)
 
 
 class WriteStep(Generic[T]):
@@ -102,10 +102,17 @@ class GroupCommit:
         self._pause = _SHORT_PAUSE
         self._until = 0.0
 
+    @property
+    def has_thread(self) -> bool:
+        """Whether commits happen in a thread of their own."""
+        return self._thread is not None
+
     async def write(self, step: WriteStep[T], *, together: bool) -> T:
         """Run a step in a transaction: at once, or `together` with the others of this turn of the loop."""
         if not together or self._thread is not None:
-            return await self.change(partial(self._alone, step))
+            result = await patiently(lambda: self._alone(step), self._plain_errors, self._thread)
+            self._note()
+            return result
         waiting = _WaitingStep(step)
         self._waiting.append(waiting)
         if self._timer is None:
@@ -220,25 +227,38 @@ class SqliteDatabase:
         writer: sqlite3.Connection,
         reader: sqlite3.Connection,
         errors: PlainErrors,
+        batches: Callable[[], bool],
     ) -> None:
+        """`batches` says whether so much is written that commits are better shared."""
         self._commits = commits
-        self._statements = SqliteStatements(writer.cursor())
+        self.statements = SqliteStatements(writer.cursor())
+        """Those of the transaction that is open; outside of one they may be used to read."""
         self._reader = reader
         self._errors = errors
+        self._batches = batches
+        # Each commit invalidates the page cache of the other connection. But where a thread commits, the
+        # writing one cannot be used here.
+        self._reads = SqliteStatements(reader.cursor()) if commits.has_thread else self.statements
 
     async def fetch(self, statement: str, *values: object) -> Sequence[Row]:
         """The rows of a statement that only reads."""
         translated = SQLITE.translated(statement)
         return await patiently(lambda: self._reader.execute(translated, values).fetchall(), self._errors)
 
+    async def read(self, do: Callable[[Statements], Coroutine[Any, Any, T]]) -> T:
+        """Run several statements that only read."""
+        return await patiently(lambda: without_waiting(do(self._reads)), self._errors)
+
     async def write(self, statement: str, *values: object) -> None:
         """Run one statement in its own transaction."""
         await self.transaction(lambda statements: statements.fetch(statement, *values))
 
-    async def transaction(self, do: Callable[[Statements], Coroutine[Any, Any, T]]) -> T:
+    async def transaction(
+        self, do: Callable[[Statements], Coroutine[Any, Any, T]], *, batched: bool = False
+    ) -> T:
         """Run a transaction; announces a change when it wrote anything."""
-        step = FunctionStep(lambda: without_waiting(do(self._statements)))
-        return await self._commits.write(step, together=False)
+        step = FunctionStep(lambda: without_waiting(do(self.statements)))
+        return await self._commits.write(step, together=batched and self._batches())
 
 
 class SqliteStatements:
@@ -252,3 +272,10 @@ class SqliteStatements:
     async def fetch(self, statement: str, *values: object) -> Sequence[Row]:
         """The rows that a statement returns."""
         return self._cursor.execute(SQLITE.translated(statement), values).fetchall()
+
+    async def run_many(self, statement: str, rows: Sequence[Sequence[object]]) -> None:
+        """Run a statement for each of some rows of values."""
+        self._cursor.executemany(SQLITE.translated(statement), rows)
+
+    async def announce(self, news: str) -> None:
+        """Do nothing: other processes see the commit by its number."""

@@ -9,8 +9,6 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any
 
-import msgspec
-
 from gencode.budgets.ledger import settles
 from gencode.budgets.limits import cost_between
 from gencode.core.errors import GenCodeError, StoreTrouble
@@ -19,10 +17,10 @@ from gencode.core.task import Task
 from gencode.journal.change_notifier import ChangeNotifier
 from gencode.journal.store import Lease
 from gencode.stores.journal_rules import Growth, extended_journal, lease_lost
-from gencode.stores.ledger_rows import CALL, amounts
+from gencode.stores.ledger_tables import CALL, amounts
 from gencode.stores.pg_ledger import completed
 from gencode.stores.pg_pool import Connection, Pool, storable
-from gencode.stores.sqlite_writes import FOLD, SNAPSHOT_EVERY
+from gencode.stores.task_fold import FOLD, SNAPSHOT_EVERY, snapshot
 
 MOST_TOGETHER = 64
 MOST_ON_THE_WAY = 2
@@ -224,11 +222,25 @@ def _rows(batch: Sequence[_Append]) -> list[list[Any]]:
                 snapshot(state) if _is_due(lease.state, growth) else None,
             )
         )
-        pairs = zip(growth.events, growth.bodies, strict=True)
-        facts += [(state.id, e.seq, kind_of(e.fact), body.decode(), e.at) for e, body in pairs]
+        facts += [(state.id, *fact) for fact in zip(*fact_columns(growth), strict=True)]
     return [[row[column] for row in tasks] for column in range(12)] + [
         [row[column] for row in facts] for column in range(5)
     ]
+
+
+def _is_due(before: Task, growth: Growth) -> bool:
+    ends = growth.turns_status and growth.state.status.ended
+    return ends or growth.state.seq // SNAPSHOT_EVERY != before.seq // SNAPSHOT_EVERY
+
+
+def fact_columns(growth: Growth) -> tuple[list[Any], ...]:
+    """The numbers, kinds, JSON and times of events."""
+    return (
+        [event.seq for event in growth.events],
+        [kind_of(event.fact) for event in growth.events],
+        [body.decode() for body in growth.bodies],
+        [event.at for event in growth.events],
+    )
 
 
 def _costs(batch: Sequence[_Append]) -> list[list[Any]]:
@@ -244,13 +256,3 @@ def _costs(batch: Sequence[_Append]) -> list[list[Any]]:
         if cost:
             rows += [(after.id, account, *amounts(cost, CALL)) for account in append.lease.path]
     return [settled, *([row[column] for row in rows] for column in range(5))]
-
-
-def _is_due(before: Task, growth: Growth) -> bool:
-    ends = growth.turns_status and growth.state.status.ended
-    return ends or growth.state.seq // SNAPSHOT_EVERY != before.seq // SNAPSHOT_EVERY
-
-
-def snapshot(state: Task) -> str:
-    """The JSON of a snapshot."""
-    return msgspec.json.encode(state).decode()

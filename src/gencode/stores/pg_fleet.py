@@ -5,7 +5,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from gencode.core.errors import StoreTrouble, StoreUnavailable
-from gencode.core.events import DurableFact, Event, TaskCreated, kind_of, settle
+from gencode.core.events import DurableFact, Event, TaskCreated, settle
 from gencode.core.status import Status
 from gencode.core.task import Task
 from gencode.journal.dispatch import DispatchedTask, Enqueue, MissingWorker, StuckTask, WorkerInfo
@@ -19,14 +19,14 @@ from gencode.stores.journal_rules import (
     task_ids,
     task_missing,
 )
-from gencode.stores.ledger_rows import SpendingPath
+from gencode.stores.ledger_tables import SpendingPath
+from gencode.stores.pg_append import fact_columns
 from gencode.stores.pg_errors import TROUBLES, trouble
 from gencode.stores.pg_ledger import completed, route_from
 from gencode.stores.pg_pool import Connection, alone, storable
 from gencode.stores.pg_task_rows import EnqueueConnection, NewTaskRow, NotCombinable
 from gencode.stores.postgres import PostgresStore
-from gencode.stores.sqlite_writes import FOLD
-from gencode.stores.task_fold import snapshot_of
+from gencode.stores.task_fold import FOLD, snapshot_of
 
 if TYPE_CHECKING:
     from gencode.stores.pg_request_pacing import PostgresRequestPacing
@@ -369,13 +369,7 @@ class TaskClaim:
             events[-1].at,
             state.status,
         )
-        facts: tuple[Any, ...] = (
-            [each.seq for each in events],
-            [kind_of(each.fact) for each in events],
-            [body.decode() for body in self._growth.bodies],
-            [each.at for each in events],
-        )
-        begun = await connection.fetchrow(_BEGIN, *row, *facts)
+        begun = await connection.fetchrow(_BEGIN, *row, *fact_columns(self._growth))
         if begun is None and again:
             begun = await connection.fetchrow(_MINE, seen.id, self._owner, state.seq, events[-1].at)
         if begun is None:

@@ -377,9 +377,14 @@ class PostgresChanges(ChangeNotifier):
 class PostgresDatabase:
     """The `SqlDatabase` of one pool."""
 
-    def __init__(self, link: Pool, changes: ChangeNotifier) -> None:
+    def __init__(self, link: Pool, wrote: Callable[[], None]) -> None:
+        """`wrote` is called after a transaction that wrote anything."""
         self._link = link
-        self._changes = changes
+        self._wrote = wrote
+
+    async def read(self, do: Callable[[Statements], Coroutine[Any, Any, T]]) -> T:
+        """Run several statements that only read."""
+        return await self._link.patiently(lambda connection, _: do(PostgresStatements(connection)))
 
     async def fetch(self, statement: str, *values: object) -> Sequence[Row]:
         """The rows of a statement that only reads."""
@@ -389,19 +394,32 @@ class PostgresDatabase:
         """Run one statement that may be repeated and announces no change."""
         await self.fetch(statement, *values)
 
-    async def transaction(self, do: Callable[[Statements], Coroutine[Any, Any, T]]) -> T:
-        """Run a transaction; announces a change when it wrote anything."""
+    async def transaction(
+        self, do: Callable[[Statements], Coroutine[Any, Any, T]], *, batched: bool = False
+    ) -> T:
+        """Run a transaction, always one of its own."""
         return await self._link.transaction(
-            lambda connection: do(_PostgresStatements(connection)), self._changes.note
+            lambda connection: do(PostgresStatements(connection)), self._wrote
         )
 
 
-class _PostgresStatements:
+class PostgresStatements:
+    """The `Statements` of the transaction that is open on a connection."""
+
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
     async def fetch(self, statement: str, *values: object) -> Sequence[Row]:
+        """The rows that a statement returns."""
         return await self._connection.fetch(POSTGRES.translated(statement), *values)
+
+    async def run_many(self, statement: str, rows: Sequence[Sequence[object]]) -> None:
+        """Run a statement for each of some rows of values."""
+        await self._connection.executemany(POSTGRES.translated(statement), rows)
+
+    async def announce(self, news: str) -> None:
+        """Tell all processes of a kind of change, once it is committed."""
+        await self._connection.execute("SELECT pg_notify($1, $2)", WAKE, news)
 
 
 def _cancels() -> int:

@@ -4,16 +4,52 @@ Names have no schema before them: they lie wherever the search path of the conne
 compared with facts are text, as in the facts; only leases and workers go by the clock of the database.
 """
 
+from itertools import chain
+
 from gencode.core.errors import StoreTrouble
 from gencode.journal.owner import owner_state, process_label
-from gencode.stores.pg_ledger import LEDGER
 from gencode.stores.pg_pool import Connection, Pool, alone
-from gencode.stores.pg_workspace_transfer import LACKS, TRANSFER_TABLES
 
 _LOCK = 1195723331
 """The advisory lock of those who migrate: "GENC", as in the SQLite file."""
 
-_VERSION_1 = """
+_LEDGER_TABLES = """
+CREATE TABLE gen_account (
+    id text COLLATE "C" PRIMARY KEY,
+    path text[] COLLATE "C" NOT NULL,
+    agent text NOT NULL,
+    open boolean NOT NULL,
+    calls bigint NOT NULL,
+    limit_turns bigint, limit_tokens bigint, limit_usd bigint, limit_spawns bigint,
+    spent_turns bigint NOT NULL, spent_tokens bigint NOT NULL,
+    spent_usd bigint NOT NULL, spent_spawns bigint NOT NULL,
+    held_turns bigint NOT NULL, held_tokens bigint NOT NULL, held_usd bigint NOT NULL,
+    top text COLLATE "C" NOT NULL,
+    session text COLLATE "C" NOT NULL,
+    seconds double precision
+) WITH (fillfactor = 50);
+CREATE INDEX gen_account_top ON gen_account (top);
+CREATE INDEX gen_account_session ON gen_account (session) WHERE session <> '';
+CREATE TABLE gen_hold (
+    task text COLLATE "C" PRIMARY KEY,
+    owner text NOT NULL,
+    path text[] COLLATE "C" NOT NULL,
+    turns bigint NOT NULL, tokens bigint NOT NULL, usd bigint NOT NULL,
+    at timestamptz NOT NULL DEFAULT clock_timestamp()
+) WITH (fillfactor = 50);
+"""
+_VIEWS = """
+CREATE VIEW gen_open_question AS
+    SELECT q.number, q.root, q.cwd, q.background, q.home, q.body, q.owner, r.owner AS led_by,
+           r.dispatch IS NOT NULL AS alone,
+           extract(epoch FROM clock_timestamp() - q.asked_at)::float8 AS age,
+           extract(epoch FROM q.until - clock_timestamp())::float8 AS remaining
+    FROM gen_question q
+        JOIN gen_task t ON t.id = q.task AND t.owner = q.owner AND t.epoch = q.epoch
+        LEFT JOIN gen_task r ON r.id = q.root
+    WHERE q.answer IS NULL AND q.until > clock_timestamp() AND t.lease_until > clock_timestamp();
+"""
+_TABLES = """
 CREATE TABLE gen_task (
     id text COLLATE "C" PRIMARY KEY,
     number bigint GENERATED ALWAYS AS IDENTITY,
@@ -30,42 +66,46 @@ CREATE TABLE gen_task (
     owner text COLLATE "C",
     lease_until timestamptz,
     last_seq bigint NOT NULL,
-    wish smallint NOT NULL DEFAULT 0,
+    signal smallint NOT NULL DEFAULT 0,
     posted bigint NOT NULL DEFAULT 0,
-    mailed bigint NOT NULL DEFAULT 0,
+    received bigint NOT NULL DEFAULT 0,
     dispatch bytea,
-    dispatched_at timestamptz
+    dispatched_at timestamptz,
+    paid_by text COLLATE "C",
+    counted boolean NOT NULL DEFAULT false
 ) WITH (fillfactor = 70);
 CREATE INDEX gen_task_created ON gen_task (created_at, number);
 CREATE INDEX gen_task_parent ON gen_task (parent) WHERE parent IS NOT NULL;
 CREATE INDEX gen_task_owner ON gen_task (owner) WHERE owner IS NOT NULL;
 CREATE INDEX gen_task_unfinished ON gen_task (status) WHERE status IN ('pending', 'running');
 CREATE INDEX gen_task_dispatched ON gen_task (dispatched_at) WHERE dispatch IS NOT NULL;
-CREATE TABLE gen_event (
+CREATE INDEX gen_task_paid ON gen_task (paid_by) WHERE paid_by IS NOT NULL;
+CREATE TABLE gen_journal (
     task text COLLATE "C" NOT NULL,
     seq bigint NOT NULL,
     epoch bigint NOT NULL,
     kind text NOT NULL,
     body text NOT NULL,
     at text COLLATE "C" NOT NULL,
+    place bigint GENERATED ALWAYS AS IDENTITY,
     PRIMARY KEY (task, seq)
 );
+CREATE UNIQUE INDEX gen_journal_place ON gen_journal (place);
 CREATE TABLE gen_snapshot (
     task text COLLATE "C" PRIMARY KEY,
     seq bigint NOT NULL,
     fold bigint NOT NULL,
     body text NOT NULL
 ) WITH (fillfactor = 70);
-CREATE TABLE gen_letter (
+CREATE TABLE gen_message (
     task text COLLATE "C" NOT NULL,
     number bigint NOT NULL,
     text bytea NOT NULL,
     sender bytea NOT NULL,
     at text NOT NULL,
-    mark text NOT NULL,
     PRIMARY KEY (task, number)
 );
-CREATE TABLE gen_appointment (
+CREATE TABLE gen_job (
     id text COLLATE "C" PRIMARY KEY,
     number bigint GENERATED ALWAYS AS IDENTITY,
     due text COLLATE "C",
@@ -81,10 +121,40 @@ CREATE TABLE gen_outbox (
     text bytea NOT NULL,
     sender text NOT NULL,
     at text NOT NULL,
-    mark text NOT NULL,
     tries integer NOT NULL DEFAULT 0,
     not_before text COLLATE "C" NOT NULL DEFAULT ''
 );
+CREATE TABLE gen_question (
+    number bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    task text COLLATE "C" NOT NULL,
+    epoch bigint NOT NULL,
+    owner text COLLATE "C" NOT NULL,
+    root text COLLATE "C" NOT NULL,
+    cwd text COLLATE "C" NOT NULL,
+    background boolean NOT NULL,
+    home boolean NOT NULL DEFAULT false,
+    body text NOT NULL,
+    mark text NOT NULL,
+    asked_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+    until timestamptz NOT NULL,
+    answer text,
+    answered_by text
+);
+CREATE INDEX gen_question_open ON gen_question (number) WHERE answer IS NULL;
+CREATE TABLE gen_presence (
+    name text COLLATE "C" PRIMARY KEY,
+    cwd text COLLATE "C" NOT NULL,
+    background boolean NOT NULL,
+    until timestamptz NOT NULL
+);
+CREATE TABLE gen_pace (
+    model text COLLATE "C" PRIMARY KEY,
+    refusals integer NOT NULL,
+    paused_until timestamptz NOT NULL,
+    calm_at timestamptz NOT NULL,
+    rate double precision NOT NULL,
+    next_at timestamptz NOT NULL
+) WITH (fillfactor = 50);
 CREATE TABLE gen_copied (
     kind text NOT NULL,
     id text NOT NULL,
@@ -101,66 +171,41 @@ CREATE TABLE gen_worker (
     started_at timestamptz NOT NULL DEFAULT clock_timestamp(),
     seen_at timestamptz NOT NULL DEFAULT clock_timestamp()
 );
-"""
-
-_VERSION_2 = """
-ALTER TABLE gen_event ADD COLUMN place bigint GENERATED ALWAYS AS IDENTITY;
-CREATE UNIQUE INDEX gen_event_place ON gen_event (place);
-"""
-
-# Questions to people, the people who are there, and how fast each model may be asked.
-_VERSION_3 = """
-CREATE TABLE gen_question (
-    number bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+CREATE TABLE gen_worker_problem (
     task text COLLATE "C" NOT NULL,
-    epoch bigint NOT NULL,
-    owner text COLLATE "C" NOT NULL,
-    root text COLLATE "C" NOT NULL,
-    cwd text COLLATE "C" NOT NULL,
-    background boolean NOT NULL,
-    body text NOT NULL,
-    mark text NOT NULL,
-    asked_at timestamptz NOT NULL DEFAULT clock_timestamp(),
-    until timestamptz NOT NULL,
-    answer text,
-    answered_by text
+    worker text NOT NULL,
+    reason text NOT NULL,
+    missing text NOT NULL DEFAULT 'other',
+    at timestamptz NOT NULL DEFAULT clock_timestamp(),
+    PRIMARY KEY (task, worker)
 );
-CREATE INDEX gen_question_open ON gen_question (number) WHERE answer IS NULL;
-CREATE VIEW gen_waiting AS
-    SELECT q.number, q.cwd, q.background, q.body, r.owner AS led_by, r.dispatch IS NOT NULL AS alone,
-           extract(epoch FROM clock_timestamp() - q.asked_at)::float8 AS asked,
-           extract(epoch FROM q.until - clock_timestamp())::float8 AS seconds
-    FROM gen_question q
-        JOIN gen_task t ON t.id = q.task AND t.owner = q.owner AND t.epoch = q.epoch
-        JOIN gen_task r ON r.id = q.root
-    WHERE q.answer IS NULL AND q.until > clock_timestamp() AND t.lease_until > clock_timestamp();
-CREATE TABLE gen_person (
-    name text COLLATE "C" PRIMARY KEY,
-    cwd text COLLATE "C" NOT NULL,
-    background boolean NOT NULL,
-    until timestamptz NOT NULL
+CREATE TABLE gen_pack (
+    id text COLLATE "C" PRIMARY KEY,
+    body bytea NOT NULL,
+    used_at timestamptz NOT NULL DEFAULT clock_timestamp()
 );
-CREATE TABLE gen_pace (
-    model text COLLATE "C" PRIMARY KEY,
-    refusals integer NOT NULL,
-    paused_until timestamptz NOT NULL,
-    calm_at timestamptz NOT NULL,
-    rate double precision NOT NULL,
-    next_at timestamptz NOT NULL
-) WITH (fillfactor = 50);
+ALTER TABLE gen_pack ALTER COLUMN body SET STORAGE EXTERNAL;
+CREATE TABLE gen_returned (
+    task text COLLATE "C" PRIMARY KEY,
+    changes text NOT NULL,
+    packs text[] NOT NULL,
+    commit text COLLATE "C" NOT NULL,
+    body bytea NOT NULL,
+    at timestamptz NOT NULL DEFAULT clock_timestamp(),
+    taken_at timestamptz
+);
+ALTER TABLE gen_returned ALTER COLUMN body SET STORAGE EXTERNAL;
 """
+SCHEMA: tuple[str, ...] = (_TABLES, _LEDGER_TABLES, _VIEWS)
+"""The statements that create a new database."""
 
-_VERSION_5 = """
-CREATE TABLE gen_claim (
-    number bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-    via text COLLATE "C" NOT NULL,
-    body text NOT NULL,
-    at timestamptz NOT NULL DEFAULT clock_timestamp()
-);
-"""
-# The version of 0.2. A program of 0.1 that is still there must not write: it knows neither the facts nor the
-# budgets of 0.2. What it writes into is a view by now, and its sentence about that ends with this one.
+# A program of 0.1 that is still there must not write: it knows neither the facts nor the budgets of 0.2. What
+# it writes into is a view by now, and its sentence about that ends with this one.
 _VERSION_6 = """
+ALTER TABLE gen_hindrance ADD COLUMN lacks text NOT NULL DEFAULT 'other';
+ALTER TABLE gen_task ADD COLUMN paid_by text COLLATE "C";
+ALTER TABLE gen_task ADD COLUMN counted boolean NOT NULL DEFAULT false;
+CREATE INDEX gen_task_paid ON gen_task (paid_by) WHERE paid_by IS NOT NULL;
 ALTER TABLE gen_event RENAME TO gen_journal;
 CREATE VIEW gen_event AS SELECT task, seq, epoch, kind, body, at, place FROM gen_journal;
 CREATE FUNCTION gen_upgraded() RETURNS trigger LANGUAGE plpgsql AS $$
@@ -169,7 +214,7 @@ $$;
 CREATE TRIGGER gen_event_upgraded INSTEAD OF INSERT OR DELETE ON gen_event
     FOR EACH ROW EXECUTE FUNCTION gen_upgraded();
 """
-
+_VERSION_7 = "ALTER TABLE gen_account ADD COLUMN IF NOT EXISTS seconds double precision"
 # One vocabulary with SQLite.
 _VERSION_8 = """
 DROP VIEW gen_waiting;
@@ -187,30 +232,18 @@ ALTER TABLE gen_message DROP COLUMN mark;
 ALTER TABLE gen_outbox DROP COLUMN mark;
 ALTER TABLE gen_question ADD COLUMN home boolean NOT NULL DEFAULT false;
 UPDATE gen_question SET home = starts_with(mark, 'home');
-CREATE VIEW gen_open_question AS
-    SELECT q.number, q.root, q.cwd, q.background, q.home, q.body, q.owner, r.owner AS led_by,
-           r.dispatch IS NOT NULL AS alone,
-           extract(epoch FROM clock_timestamp() - q.asked_at)::float8 AS age,
-           extract(epoch FROM q.until - clock_timestamp())::float8 AS remaining
-    FROM gen_question q
-        JOIN gen_task t ON t.id = q.task AND t.owner = q.owner AND t.epoch = q.epoch
-        LEFT JOIN gen_task r ON r.id = q.root
-    WHERE q.answer IS NULL AND q.until > clock_timestamp() AND t.lease_until > clock_timestamp();
 """
 
-MIGRATIONS: tuple[str, ...] = (
-    _VERSION_1,
-    _VERSION_2,
-    _VERSION_3,
-    TRANSFER_TABLES,
-    _VERSION_5,
-    f"{LACKS};{LEDGER}{_VERSION_6}",
-    "ALTER TABLE gen_account ADD COLUMN seconds double precision",
-    _VERSION_8,
+OLDEST = 5
+"""The version of release 0.1."""
+MIGRATIONS: tuple[tuple[str, ...], ...] = (
+    (_LEDGER_TABLES, _VERSION_6),
+    (_VERSION_7,),
+    (_VERSION_8, _VIEWS),
 )
-"""Step n leads from version n to version n + 1."""
+"""The steps from the oldest version on; each leads to the next one."""
 
-VERSION = len(MIGRATIONS)
+VERSION = OLDEST + len(MIGRATIONS)
 
 # Reading a table of the catalogue makes the server notice what others made since this transaction began.
 _IS_THERE = "SELECT count(*) > 0 FROM pg_catalog.pg_class WHERE oid = to_regclass('gen_version')"
@@ -276,12 +309,18 @@ async def _migrated(connection: Connection, address: str) -> int:
         before = await _current(connection)  # again, now that nobody else can change it
         if before >= VERSION:
             return before
+        if 0 < before < OLDEST:
+            raise StoreTrouble(
+                f"The database {address} has version {before}, which no release made; use another one. "
+                "Nothing was changed."
+            )
         if before:
             await _check_alone(connection, address)
         else:
             await connection.execute("CREATE TABLE IF NOT EXISTS gen_version (number integer NOT NULL)")
             await connection.execute("INSERT INTO gen_version VALUES (0)")
-        for statements in MIGRATIONS[before:]:
+        steps = MIGRATIONS[before - OLDEST :] if before else (SCHEMA,)
+        for statements in chain.from_iterable(steps):
             await connection.execute(statements)
         await connection.execute("UPDATE gen_version SET number = $1", VERSION)
     return before

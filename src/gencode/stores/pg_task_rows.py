@@ -7,17 +7,16 @@ from typing import Any
 import asyncpg
 
 from gencode.budgets.limits import cost_of
-from gencode.core.events import kind_of
 from gencode.core.task import Task
 from gencode.stores.journal_rules import Growth, task_missing, tasks_running
-from gencode.stores.ledger_rows import CALL, SpendingPath, amounts
-from gencode.stores.pg_append import snapshot
-from gencode.stores.pg_ledger import completed, delete_accounts
-from gencode.stores.pg_pool import Connection, storable
-from gencode.stores.sqlite_writes import FOLD
+from gencode.stores.ledger_tables import CALL, Accounts, SpendingPath, amounts
+from gencode.stores.pg_append import fact_columns
+from gencode.stores.pg_ledger import completed
+from gencode.stores.pg_pool import Connection, PostgresStatements, storable
+from gencode.stores.task_fold import FOLD, snapshot
 
 # One statement, so that a new task costs one round trip.
-_NEW = """
+_NEW = completed("""
 WITH new AS (
     INSERT INTO gen_task (id, agent, cwd, conversation, parent, status, model, created_at, updated_at,
                           ended_at, epoch, owner, lease_until, last_seq, received, dispatch, dispatched_at,
@@ -40,9 +39,9 @@ WITH new AS (
 ),
 {CHANGED}
 SELECT id FROM new
-"""
-_TASK = completed(_NEW).replace("{twice}", "ON CONFLICT (id) DO NOTHING")
-_PART = completed(_NEW).replace("{twice}", "").rpartition("SELECT")[0].strip()
+""")
+_TASK = _NEW.replace("{twice}", "ON CONFLICT (id) DO NOTHING")
+_PART = _NEW.replace("{twice}", "").rpartition("SELECT")[0].strip()
 _SAME = "SELECT 1 FROM gen_task WHERE id = $1 AND owner IS NOT DISTINCT FROM $2 AND created_at = $3"
 _BELOW = """
 WITH RECURSIVE below (id) AS (
@@ -125,17 +124,20 @@ class NewTaskRow:
             state.delivered.mailed,
             self._dispatch,
         )
-        facts: tuple[Any, ...] = (
-            [each.seq for each in events],
-            [kind_of(each.fact) for each in events],
-            [body.decode() for body in self._growth.bodies],
-            [each.at for each in events],
-        )
         route = self._route
         paid = (route.session or None) if route is not None and len(route.tasks) == 1 else None
         above = list(route.path[1:]) if route is not None else []
         cost = amounts(cost_of(state), CALL)
-        return (*row, *facts, FOLD, snapshot(state), paid, route is not None, above, *cost)
+        return (
+            *row,
+            *fact_columns(self._growth),
+            FOLD,
+            snapshot(state),
+            paid,
+            route is not None,
+            above,
+            *cost,
+        )
 
 
 async def delete(connection: Connection, task: str) -> list[str]:
@@ -146,7 +148,7 @@ async def delete(connection: Connection, task: str) -> list[str]:
     if owned := [row[0] for row in rows if row[1] is not None or row[2]]:
         raise tasks_running(owned)
     ids: list[str] = [row[0] for row in rows]
-    await delete_accounts(connection, ids)
+    await Accounts(PostgresStatements(connection)).delete(ids)
     for statement in _GONE:
         await connection.execute(statement, ids)
     return ids

@@ -17,35 +17,6 @@ MOST_TOLD = 500
 FRESH_SECONDS = 120.0
 """So long ago a worker put a task back at most that is offered to all others again and again."""
 
-TRANSFER_TABLES = """
-CREATE TABLE gen_pack (
-    id text COLLATE "C" PRIMARY KEY,
-    body bytea NOT NULL,
-    used_at timestamptz NOT NULL DEFAULT clock_timestamp()
-);
-ALTER TABLE gen_pack ALTER COLUMN body SET STORAGE EXTERNAL;
-CREATE TABLE gen_returned (
-    task text COLLATE "C" PRIMARY KEY,
-    told text NOT NULL,
-    packs text[] NOT NULL,
-    commit text COLLATE "C" NOT NULL,
-    body bytea NOT NULL,
-    at timestamptz NOT NULL DEFAULT clock_timestamp(),
-    taken_at timestamptz
-);
-ALTER TABLE gen_returned ALTER COLUMN body SET STORAGE EXTERNAL;
-CREATE TABLE gen_hindrance (
-    task text COLLATE "C" NOT NULL,
-    worker text NOT NULL,
-    why text NOT NULL,
-    at timestamptz NOT NULL DEFAULT clock_timestamp(),
-    PRIMARY KEY (task, worker)
-);
-"""
-"""A migration: the tables."""
-LACKS = "ALTER TABLE gen_hindrance ADD COLUMN lacks text NOT NULL DEFAULT 'other'"
-"""A later migration: what a worker lacks, as a field."""
-
 _USED = "UPDATE gen_pack SET used_at = clock_timestamp() WHERE id = ANY($1::text[]) RETURNING id"
 _KEEP = """
 INSERT INTO gen_pack (id, body) VALUES ($1, $2)

@@ -7,7 +7,11 @@ statements: Postgres answers them one by one, SQLite at once, so that its corout
 
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from functools import lru_cache
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+if TYPE_CHECKING:
+    from gencode.stores.question_table import QuestionTable
+    from gencode.stores.schedule_tables import JobTable, OutboxTable
 
 T = TypeVar("T")
 Row = Sequence[Any]
@@ -20,6 +24,14 @@ class Statements(Protocol):
         """The rows that a statement returns."""
         ...
 
+    def run_many(self, statement: str, rows: Sequence[Sequence[object]]) -> Coroutine[Any, Any, None]:
+        """Run a statement for each of some rows of values."""
+        ...
+
+    def announce(self, news: str) -> Coroutine[Any, Any, None]:
+        """Tell all processes of a kind of change, once it is committed; with SQLite they look."""
+        ...
+
 
 class SqlDatabase(Protocol):
     """A database of either kind."""
@@ -28,12 +40,21 @@ class SqlDatabase(Protocol):
         """The rows of a statement that only reads."""
         ...
 
+    async def read(self, do: Callable[[Statements], Coroutine[Any, Any, T]]) -> T:
+        """Run several statements that only read."""
+        ...
+
     async def write(self, statement: str, *values: object) -> None:
         """Run one statement that may be repeated and announces no change."""
         ...
 
-    async def transaction(self, do: Callable[[Statements], Coroutine[Any, Any, T]]) -> T:
-        """Run a transaction, and announce a change when it wrote anything."""
+    async def transaction(
+        self, do: Callable[[Statements], Coroutine[Any, Any, T]], *, batched: bool = False
+    ) -> T:
+        """Run a transaction, and announce a change when it wrote anything.
+
+        One that is `batched` may share its commit with others: if it fails, it does so before it writes.
+        """
         ...
 
 
@@ -68,6 +89,15 @@ SQLITE = SqlDialect(
     numbers="(SELECT value FROM json_each({}))",
     number="{}",
     skip_locked="",
+    for_update="",
+    lock_table="SELECT 1 WHERE 0",
+    share="",
+    true="1",
+    array="{}",
+    words="{}",
+    contains="instr(' ' || {} || ' ', ' ' || $1 || ' ') > 0",
+    stored="CAST({} AS BLOB)",
+    still_open="open",
 )
 POSTGRES = SqlDialect(
     "$",
@@ -77,7 +107,24 @@ POSTGRES = SqlDialect(
     numbers="(SELECT json_array_elements_text({}::json)::bigint)",
     number="{}::bigint",
     skip_locked="FOR UPDATE SKIP LOCKED",
+    for_update="FOR UPDATE",
+    lock_table="LOCK TABLE {} IN EXCLUSIVE MODE",
+    share="FOR SHARE OF {}",
+    true="true",
+    array="string_to_array({}, ' ')",
+    words="array_to_string({}, ' ')",
+    contains="$1 = ANY({})",
+    stored="{}",
+    # The account of a task is opened before the append that resumes it, which may fail.
+    still_open="""open AND (id = session OR
+        (SELECT t.status FROM gen_task t WHERE t.id = gen_account.id) IN ('pending', 'running'))""",
 )
+
+
+@lru_cache(maxsize=64)
+def listing(statement: str, count: int) -> str:
+    """A statement with a value for each of so few ids in place of `{listed}`; SQLite reads no JSON then."""
+    return statement.replace("{listed}", ", ".join(f"${number}" for number in range(1, count + 1)))
 
 
 def without_waiting(coroutine: Coroutine[Any, Any, T]) -> T:
@@ -94,3 +141,33 @@ async def first(rows: Awaitable[Sequence[Row]]) -> Any:
     """The first value of the first row; None where there is no row."""
     found = await rows
     return found[0][0] if found else None
+
+
+class SideTables:
+    """The tables beside the journal, as a part of every store; none is loaded before somebody asks."""
+
+    def __init__(self, database: SqlDatabase, draw: Callable[[], str]) -> None:
+        """`draw` makes new ids."""
+        self._database = database
+        self.draw = draw
+
+    @property
+    def schedule(self) -> "JobTable":
+        """What is planned for later."""
+        from gencode.stores.schedule_tables import JobTable
+
+        return JobTable(self._database, self.draw)
+
+    @property
+    def outbox(self) -> "OutboxTable":
+        """Messages that are not delivered yet."""
+        from gencode.stores.schedule_tables import OutboxTable
+
+        return OutboxTable(self._database)
+
+    @property
+    def questions(self) -> "QuestionTable":
+        """Where questions wait until a person answers them."""
+        from gencode.stores.question_table import QuestionTable
+
+        return QuestionTable(self._database)

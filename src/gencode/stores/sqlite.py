@@ -33,14 +33,14 @@ from gencode.stores.journal_rules import (
     task_ids,
     task_missing,
 )
-from gencode.stores.sqlite_ledger import Accounts, SqliteLedger
+from gencode.stores.ledger_tables import LedgerTable
+from gencode.stores.sql_dialect import SideTables
+from gencode.stores.sqlite_ledger import CommitLedger
 from gencode.stores.sqlite_schema import Durability, PlainErrors, Transaction, open_pair
-from gencode.stores.sqlite_writes import FOLD, RELEASE, AppendEvents, DeleteTask, InsertTask, PostMessage
-from gencode.stores.task_fold import StoredFact, events_of, folded, lines_of, snapshot_of
+from gencode.stores.sqlite_writes import RELEASE, AppendEvents, DeleteTask, InsertTask, PostMessage
+from gencode.stores.task_fold import FOLD, StoredFact, events_of, folded, lines_of, snapshot_of
 
 if TYPE_CHECKING:
-    from gencode.stores.question_table import QuestionTable
-    from gencode.stores.schedule_tables import JobTable, OutboxTable
     from gencode.stores.sqlite_event_log import SqliteEventLog
 
 T = TypeVar("T")
@@ -153,7 +153,7 @@ class SqliteChanges(ChangeNotifier):
         return version
 
 
-class SqliteStore:
+class SqliteStore(SideTables):
     """A `Store` in a file. Make one with `await SqliteStore.open(path)`."""
 
     def __init__(
@@ -176,16 +176,16 @@ class SqliteStore:
         self.changes: ChangeNotifier = ChangeNotifier() if path is None else SqliteChanges(watched)
         """Wakes whoever waits for something new."""
         self._commits = GroupCommit(self._writer, self._plain_errors, thread, self.changes)
-        self._database = SqliteDatabase(self._commits, self._writer, self._reader, self._plain_errors)
-        self._accounts = Accounts(self._writer, _read_task)
-        # Each commit invalidates the page cache of the other connection.
-        reads = self._accounts if thread is None else Accounts(self._reader, _read_task)
-        self.ledger = SqliteLedger(self._commits, self._accounts, reads, self._plain_errors, self._is_busy)
+        database = SqliteDatabase(
+            self._commits, self._writer, self._reader, self._plain_errors, self._is_busy
+        )
+        super().__init__(database, draw)
+        self._commit_ledger = CommitLedger(self._cursor, database.statements)
+        self.ledger = LedgerTable(database)
         """What tasks may spend, and have spent."""
         self._leased: set[str] = set()
         self._lease_seconds = lease_seconds
         self._lease = f"{lease_seconds:+.3f} seconds"
-        self._draw = draw
 
     @classmethod
     async def open(
@@ -202,32 +202,11 @@ class SqliteStore:
         return cls(path, connections, thread, lease_seconds, draw)
 
     @property
-    def schedule(self) -> "JobTable":
-        """What is planned for later; nothing of it is loaded before somebody asks."""
-        from gencode.stores.schedule_tables import JobTable
-
-        return JobTable(self._database, self._draw)
-
-    @property
-    def outbox(self) -> "OutboxTable":
-        """Messages that are not delivered yet."""
-        from gencode.stores.schedule_tables import OutboxTable
-
-        return OutboxTable(self._database)
-
-    @property
     def global_log(self) -> "SqliteEventLog":
         """The facts of all tasks in one order."""
         from gencode.stores.sqlite_event_log import SqliteEventLog
 
         return SqliteEventLog(self._path, self._reader, self._plain_errors)
-
-    @property
-    def questions(self) -> "QuestionTable":
-        """Where questions wait until a person answers them."""
-        from gencode.stores.question_table import QuestionTable
-
-        return QuestionTable(self._database)
 
     async def close(self) -> None:
         """Close the file; nothing that was appended is lost."""
@@ -251,10 +230,10 @@ class SqliteStore:
         session: str = "",
     ) -> Lease:
         """Write the first facts of a new task under a free id, and lease it to `owner`."""
-        for task in task_ids(self._draw, named):
+        for task in task_ids(self.draw, named):
             growth = new_journal(task, (fact, *then))
             insert = InsertTask(
-                self._cursor, self._accounts, growth, lease=self._lease, owner=owner, session=session
+                self._cursor, self._commit_ledger, growth, lease=self._lease, owner=owner, session=session
             )
             if await self._write(insert):
                 self._leased.add(growth.state.id)
@@ -273,7 +252,7 @@ class SqliteStore:
         """Write all facts in one transaction, or raise Fenced and write none; `last` gives the lease back."""
         if not facts:
             return []
-        events = await self._write(AppendEvents(self._cursor, self._accounts, lease, facts, last))
+        events = await self._write(AppendEvents(self._cursor, self._commit_ledger, lease, facts, last))
         if last:
             self._leased.discard(lease.task)
         return events
@@ -336,12 +315,12 @@ class SqliteStore:
     async def adopt(self, events: Sequence[Event]) -> None:
         """Write a whole foreign journal of one task as it is; UserMistake if its id is taken."""
         growth = imported_journal(events)
-        if not await self._write(InsertTask(self._cursor, self._accounts, growth, lease=self._lease)):
+        if not await self._write(InsertTask(self._cursor, self._commit_ledger, growth, lease=self._lease)):
             raise id_taken(growth.state.id)
 
     async def delete(self, task: str) -> list[str]:
         """Delete a task with everything below it, all or nothing; the ids that are gone."""
-        return await self._write(DeleteTask(self._cursor, self._accounts, task))
+        return await self._write(DeleteTask(self._cursor, self._commit_ledger, task))
 
     async def task(self, task: str) -> Task | None:
         """The fold of a task's facts, as far as they can be read."""
@@ -394,7 +373,7 @@ class SqliteStore:
             state, trouble = _folded(self._writer, row)
             if state is None or trouble:
                 raise trouble or task_missing(task)
-            path = self._accounts.taken(task, session)
+            path = self._commit_ledger.taken(task, session)
         return Lease(owner, claimed[0][0], state, path)
 
     def _task(self, task: str) -> Task | None:
@@ -442,12 +421,6 @@ class SqliteStore:
             last = self._reader.execute(_LAST_SEQ, (task,)).fetchone()
             rows = self._reader.execute(_EVENTS, (task, after)).fetchall() if last else []
         return rows, last[0] if last else 0
-
-
-def _read_task(connection: sqlite3.Connection, task: str) -> Task | None:
-    """A task as far as its facts can be read, inside the open transaction."""
-    row = connection.execute(_TASK, (FOLD, task)).fetchone()
-    return _folded(connection, row)[0] if row is not None else None
 
 
 def _folded(

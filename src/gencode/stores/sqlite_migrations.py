@@ -1,8 +1,8 @@
 """The steps that bring a SQLite database of an earlier version up to date."""
 
-from gencode.stores.sqlite_schema import APPLICATION, JOBS, VIEWS
+from gencode.stores.sqlite_schema import JOBS, VIEWS
 
-LEDGER = (
+_LEDGER = (
     # The account of the session that pays for a whole tree is named where its top is.
     "ALTER TABLE Sessions ADD COLUMN PaidBy TEXT",
     # What version 0.1 wrote, and what is imported, tells of budgets only in its journal.
@@ -44,193 +44,8 @@ LEDGER = (
     """,
 )
 
-
-QUESTIONS = (
-    """
-    CREATE TABLE Questions (
-        Number INTEGER PRIMARY KEY AUTOINCREMENT,
-        Task TEXT NOT NULL,
-        Epoch INTEGER NOT NULL,
-        Owner TEXT NOT NULL,
-        Root TEXT NOT NULL,
-        Cwd TEXT NOT NULL,
-        Background INTEGER NOT NULL,
-        Home INTEGER NOT NULL,
-        Body TEXT NOT NULL,
-        AskedAt TEXT NOT NULL,
-        Until TEXT NOT NULL,
-        Answer TEXT,
-        AnsweredBy TEXT,
-        FOREIGN KEY (Task) REFERENCES Sessions(Id) ON DELETE CASCADE
-    )
-    """,
-    "CREATE INDEX idx_questions_open ON Questions(Number) WHERE Answer IS NULL",
-    "CREATE INDEX idx_questions_task ON Questions(Task)",
-    # What waits belongs to a run that still has its task. `Alone`: it belongs to no conversation.
-    """
-    CREATE VIEW OpenQuestions AS
-    SELECT q.Number, q.Root, q.Cwd, q.Background, q.Home, q.Body, q.Owner, r.Owner AS LedBy,
-           NOT q.Home AND r.Owner IS q.Owner AS Alone,
-           (julianday('now') - julianday(q.AskedAt)) * 86400 AS Asked,
-           (julianday(q.Until) - julianday('now')) * 86400 AS Left
-    FROM Questions q
-        JOIN Sessions t ON t.Id = q.Task AND t.Owner = q.Owner AND t.Epoch = q.Epoch
-        LEFT JOIN Sessions r ON r.Id = q.Root
-    WHERE q.Answer IS NULL AND q.Until > strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
-      AND t.LeaseUntil > strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
-    """,
-    """
-    CREATE TABLE Persons (
-        Name TEXT PRIMARY KEY,
-        Cwd TEXT NOT NULL,
-        Background INTEGER NOT NULL,
-        Until TEXT NOT NULL
-    )
-    """,
-)
-
-_VERSION_1 = (
-    f"PRAGMA application_id = {APPLICATION}",
-    """
-    CREATE TABLE Sessions (
-        Id TEXT PRIMARY KEY,
-        Agent TEXT NOT NULL,
-        Cwd TEXT NOT NULL,
-        Conversation INTEGER NOT NULL,
-        Parent TEXT,
-        Status TEXT NOT NULL,
-        Model TEXT NOT NULL DEFAULT '',
-        CreatedAt TEXT NOT NULL,
-        UpdatedAt TEXT NOT NULL,
-        EndedAt TEXT,
-        Epoch INTEGER NOT NULL DEFAULT 0,
-        Owner TEXT,
-        LeaseUntil TEXT,
-        LastSeq INTEGER NOT NULL,
-        Cancel INTEGER NOT NULL DEFAULT 0
-    )
-    """,
-    "CREATE INDEX idx_sessions_created ON Sessions(CreatedAt)",
-    "CREATE INDEX idx_sessions_parent ON Sessions(Parent) WHERE Parent IS NOT NULL",
-    "CREATE INDEX idx_sessions_owner ON Sessions(Owner) WHERE Owner IS NOT NULL",
-    """
-    CREATE TABLE SubSessions (
-        Id TEXT PRIMARY KEY,
-        ParentSessionId TEXT,
-        ParentMessageId TEXT,
-        AgentType TEXT NOT NULL DEFAULT 'general-purpose',
-        Status TEXT NOT NULL DEFAULT 'pending',
-        Prompt TEXT,
-        Result TEXT,
-        Error TEXT,
-        EffectivePermissionsJson TEXT,
-        CreatedAt TEXT NOT NULL,
-        CompletedAt TEXT,
-        FOREIGN KEY (Id) REFERENCES Sessions(Id) ON DELETE CASCADE,
-        FOREIGN KEY (ParentSessionId) REFERENCES Sessions(Id) ON DELETE CASCADE
-    )
-    """,
-    "CREATE INDEX idx_subsessions_parent ON SubSessions(ParentSessionId)",
-    "CREATE INDEX idx_subsessions_status ON SubSessions(Status)",
-    # The cascade removes the row of a child; this removes the child itself, and so everything below it.
-    """
-    CREATE TRIGGER subsessions_deleted AFTER DELETE ON SubSessions
-    BEGIN DELETE FROM Sessions WHERE Id = OLD.Id; END
-    """,
-    """
-    CREATE TABLE Events (
-        Task TEXT NOT NULL,
-        Seq INTEGER NOT NULL,
-        Epoch INTEGER NOT NULL,
-        Kind TEXT NOT NULL,
-        Body TEXT NOT NULL,
-        At TEXT NOT NULL,
-        PRIMARY KEY (Task, Seq),
-        FOREIGN KEY (Task) REFERENCES Sessions(Id) ON DELETE CASCADE
-    )
-    """,
-    # Apart from Sessions, because a row is rewritten whole: a long prompt must not be copied on every append.
-    """
-    CREATE TABLE Snapshots (
-        Task TEXT PRIMARY KEY,
-        Seq INTEGER NOT NULL,
-        Fold INTEGER NOT NULL,
-        Body TEXT NOT NULL,
-        FOREIGN KEY (Task) REFERENCES Sessions(Id) ON DELETE CASCADE
-    )
-    """,
-    "PRAGMA user_version = 1",
-)
-
-_VERSION_2 = (
-    # Whoever opens the database looks for tasks that nobody works on any more.
-    "CREATE INDEX idx_sessions_unfinished ON Sessions(Status) WHERE Status IN ('pending', 'running')",
-    "PRAGMA user_version = 2",
-)
-
-_VERSION_3 = (
-    """
-    CREATE TABLE Letters (
-        Task TEXT NOT NULL,
-        Number INTEGER NOT NULL,
-        Text TEXT NOT NULL,
-        Sender TEXT NOT NULL,
-        At TEXT NOT NULL,
-        PRIMARY KEY (Task, Number),
-        FOREIGN KEY (Task) REFERENCES Sessions(Id) ON DELETE CASCADE
-    )
-    """,
-    "ALTER TABLE Sessions ADD COLUMN Posted INTEGER NOT NULL DEFAULT 0",
-    "ALTER TABLE Sessions ADD COLUMN Mailed INTEGER NOT NULL DEFAULT 0",
-    # An owner asks after every change what is new, and nearly always nothing is: then these two are empty.
-    "CREATE INDEX idx_sessions_mail ON Sessions(Owner) WHERE Posted > Mailed",
-    "CREATE INDEX idx_sessions_asked ON Sessions(Owner) WHERE Cancel <> 0",
-    "PRAGMA user_version = 3",
-)
-
-_VERSION_4 = (
-    """
-    CREATE TABLE Appointments (
-        Id TEXT PRIMARY KEY,
-        Due TEXT,
-        Owner TEXT NOT NULL DEFAULT '',
-        Revision INTEGER NOT NULL DEFAULT 0,
-        Body TEXT NOT NULL,
-        CreatedAt TEXT NOT NULL
-    )
-    """,
-    """
-    CREATE TABLE Outbox (
-        Number INTEGER PRIMARY KEY AUTOINCREMENT,
-        Channel TEXT NOT NULL,
-        Chat TEXT NOT NULL,
-        Text TEXT NOT NULL,
-        Sender TEXT NOT NULL,
-        At TEXT NOT NULL,
-        Tries INTEGER NOT NULL DEFAULT 0,
-        NotBefore TEXT NOT NULL DEFAULT ''
-    )
-    """,
-    "PRAGMA user_version = 4",
-)
-
-_VERSION_6 = (
-    # Who asks a process at work for a part of the budget that it spends from.
-    """
-    CREATE TABLE Claims (
-        Number INTEGER PRIMARY KEY AUTOINCREMENT,
-        Via TEXT NOT NULL,
-        Body TEXT NOT NULL,
-        At TEXT NOT NULL,
-        FOREIGN KEY (Via) REFERENCES Sessions(Id) ON DELETE CASCADE
-    )
-    """,
-    "PRAGMA user_version = 6",
-)
-
-# The version of 0.2. Tables that 0.2 adds go above the two statements about the journal.
 _VERSION_7 = (
-    *LEDGER,
+    *_LEDGER,
     # A process of 0.1 that is still connected must not write: it knows neither the facts nor the budgets of
     # 0.2. It finds no table of the old name, and its sentence about that ends with the name in this view.
     "ALTER TABLE Events RENAME TO Journal",
@@ -301,15 +116,7 @@ _VERSION_9 = (
     "PRAGMA user_version = 9",
 )
 
-MIGRATIONS: tuple[tuple[str, ...], ...] = (
-    _VERSION_1,
-    _VERSION_2,
-    _VERSION_3,
-    _VERSION_4,
-    (*QUESTIONS, "PRAGMA user_version = 5"),
-    _VERSION_6,
-    _VERSION_7,
-    _VERSION_8,
-    _VERSION_9,
-)
-"""Step n leads from version n to version n + 1 and ends by writing that number down."""
+OLDEST = 6
+"""The version of release 0.1."""
+MIGRATIONS: tuple[tuple[str, ...], ...] = (_VERSION_7, _VERSION_8, _VERSION_9)
+"""The steps from the oldest version on; each leads to the next one and ends by writing its number down."""

@@ -6,6 +6,7 @@ import sqlite3
 import time
 from collections.abc import Callable
 from contextlib import closing
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Literal, NamedTuple, TypeVar
@@ -17,7 +18,7 @@ APPLICATION = 1195723331
 """The application id, "GENC", so that no other program's database is taken for ours."""
 
 VERSION = 9
-"""The version of the schema; each has a step in `sqlite_migrations.py` that leads to the next one."""
+"""The version of the schema; each since 0.1 has a step in `sqlite_migrations.py` to the next one."""
 
 _TABLES = (
     """
@@ -401,8 +402,8 @@ def _connect(path: Path | str) -> sqlite3.Connection:
     return connection
 
 
-def _text(stored: bytes) -> str:
-    return stored.decode("utf-8", "replace")
+_text = partial(str, encoding="utf-8", errors="replace")
+"""Reads a column of text; called for each of them, so it is no function of ours."""
 
 
 def _frozen(path: Path) -> sqlite3.Connection:
@@ -457,12 +458,17 @@ def _upgrade(path: Path) -> Migration:
 
 def _migrate(connection: sqlite3.Connection, path: Path) -> Migration:
     """Take the steps that are missing, on a connection that has the database to itself."""
-    from gencode.stores.sqlite_migrations import MIGRATIONS
+    from gencode.stores.sqlite_migrations import MIGRATIONS, OLDEST
     from gencode.stores.sqlite_upgrade import back_up, check_leases
 
     version = _version(connection, path)
     if version == VERSION:
         return Migration(VERSION, VERSION)
+    if 0 < version < OLDEST:
+        raise StoreTrouble(
+            f"The database {path} has version {version}, which no release made; move it away, or set "
+            "GEN_HOME to another folder. Nothing was changed."
+        )
     backup: Path | None = None
     if version:
         check_leases(connection, path)
@@ -471,7 +477,7 @@ def _migrate(connection: sqlite3.Connection, path: Path) -> Migration:
     try:
         connection.execute("PRAGMA journal_mode = WAL")
         with Transaction(connection):
-            steps = chain.from_iterable(MIGRATIONS[version:]) if version else SCHEMA
+            steps = chain.from_iterable(MIGRATIONS[version - OLDEST :]) if version else SCHEMA
             for statement in steps:
                 connection.execute(statement)
         done = True

@@ -1,15 +1,12 @@
 """Writes to the SQLite file: a new task, more events of a leased one, a message, a deletion."""
 
 import sqlite3
-import zlib
 from collections.abc import Sequence
 from typing import Any
 
-import msgspec
-
 from gencode.core.events import DurableFact, Event, kind_of
 from gencode.core.ids import stamp
-from gencode.core.task import RECORDS, Task
+from gencode.core.task import Task
 from gencode.journal.store import Lease
 from gencode.stores.group_commit import WriteStep
 from gencode.stores.journal_rules import (
@@ -21,14 +18,8 @@ from gencode.stores.journal_rules import (
     task_missing,
     tasks_running,
 )
-from gencode.stores.sqlite_ledger import Accounts
-
-SNAPSHOT_EVERY = 64
-"""A snapshot is written after so many facts, so that reading a task folds at most as many."""
-
-_FOLD_REVISION = 5  # raise it when `fold` gives another task for the same facts
-FOLD = zlib.crc32(repr((_FOLD_REVISION, *(record.__struct_fields__ for record in RECORDS))).encode())
-"""The version of the fold that made a snapshot; snapshots of another version are ignored."""
+from gencode.stores.sqlite_ledger import CommitLedger
+from gencode.stores.task_fold import FOLD, SNAPSHOT_EVERY, snapshot
 
 _INSERT_SESSION = """
 INSERT INTO gen_task (id, agent, cwd, conversation, parent, status, model, created_at, updated_at, ended_at,
@@ -67,12 +58,12 @@ RELEASE = "UPDATE gen_task SET owner = NULL, lease_until = NULL WHERE id = ? AND
 class InsertTask(WriteStep[bool]):
     """A new task with its whole journal; False when its id is taken."""
 
-    __slots__ = ("_accounts", "_cursor", "_epoch", "_growth", "_lease", "_owner", "_session", "path")
+    __slots__ = ("_cursor", "_epoch", "_growth", "_lease", "_ledger", "_owner", "_session", "path")
 
     def __init__(
         self,
         cursor: sqlite3.Cursor,
-        accounts: Accounts,
+        ledger: CommitLedger,
         growth: Growth,
         *,
         lease: str,
@@ -80,7 +71,7 @@ class InsertTask(WriteStep[bool]):
         session: str = "",
     ) -> None:
         self._cursor = cursor
-        self._accounts = accounts
+        self._ledger = ledger
         self._growth = growth
         self._lease = lease
         self._owner = owner
@@ -92,38 +83,38 @@ class InsertTask(WriteStep[bool]):
     def write(self) -> bool:
         """Write the row of the task, its facts and, where these are many or the last ones, their fold."""
         growth = self._growth
-        route = self._accounts.check_created(growth.state, self._session) if self._owner is not None else None
+        route = self._ledger.check_created(growth.state, self._session) if self._owner is not None else None
         row = {**_row(growth.state), "epoch": self._epoch, "owner": self._owner, "lease": self._lease}
         row["updated"] = growth.events[-1].at
-        row["paid"] = self._session or None if route is not None and not route.tasks else None
+        row["paid"] = self._session or None if route is not None and len(route.tasks) == 1 else None
         if not self._cursor.execute(_INSERT_SESSION, row).rowcount:
             return False
         _write_facts(self._cursor, growth, self._epoch)
         if growth.state.seq >= SNAPSHOT_EVERY or growth.state.status.ended:
             _write_snapshot(self._cursor, growth.state)
         if route is None:
-            self._accounts.adopted(growth.state)
+            self._ledger.adopted(growth.state.id)
         else:
-            self._accounts.created(growth.state, route)
-            self.path = (growth.state.id, *route.path)
+            self._ledger.created(growth.state, route)
+            self.path = route.path
         return True
 
 
 class AppendEvents(WriteStep[list[Event]]):
     """More facts of a leased task, guarded by its epoch and number; `last` also gives the lease back."""
 
-    __slots__ = ("_accounts", "_before", "_cursor", "_facts", "_last", "_lease")
+    __slots__ = ("_before", "_cursor", "_facts", "_last", "_lease", "_ledger")
 
     def __init__(
         self,
         cursor: sqlite3.Cursor,
-        accounts: Accounts,
+        ledger: CommitLedger,
         lease: Lease,
         facts: Sequence[DurableFact],
         last: bool,
     ) -> None:
         self._cursor = cursor
-        self._accounts = accounts
+        self._ledger = ledger
         self._lease = lease
         self._facts = facts
         self._last = last
@@ -136,7 +127,7 @@ class AppendEvents(WriteStep[list[Event]]):
         growth = extended_journal(before, self._facts)
         state = growth.state
         turns_status = growth.turns_status
-        opened = self._accounts.check_appended(before, state) if turns_status else None
+        opened = self._ledger.check_appended(before, state) if turns_status else None
         if not self._advance(growth, turns_status):
             raise lease_lost(state.id)
         _write_facts(cursor, growth, lease.epoch)
@@ -146,7 +137,7 @@ class AppendEvents(WriteStep[list[Event]]):
         if state.delivered.mailed != before.delivered.mailed:
             cursor.execute(_RECEIVED, (state.delivered.mailed, state.id))
             cursor.execute(_TAKEN, (state.id, state.delivered.mailed))
-        lease.unlimited = not self._accounts.appended(before, state, lease.path, opened)
+        lease.unlimited = not self._ledger.appended(before, state, lease.path, opened)
         if self._last and not turns_status:
             cursor.execute(RELEASE, (state.id, lease.epoch, lease.owner))
         lease.state = state
@@ -193,11 +184,11 @@ class PostMessage(WriteStep[int]):
 class DeleteTask(WriteStep[list[str]]):
     """A task and everything below it; nothing while any of it is leased."""
 
-    __slots__ = ("_accounts", "_cursor", "_task")
+    __slots__ = ("_cursor", "_ledger", "_task")
 
-    def __init__(self, cursor: sqlite3.Cursor, accounts: Accounts, task: str) -> None:
+    def __init__(self, cursor: sqlite3.Cursor, ledger: CommitLedger, task: str) -> None:
         self._cursor = cursor
-        self._accounts = accounts
+        self._ledger = ledger
         self._task = task
 
     def write(self) -> list[str]:
@@ -208,7 +199,7 @@ class DeleteTask(WriteStep[list[str]]):
         if owned := [task for task, owner in rows if owner is not None]:
             raise tasks_running(owned)
         ids: list[str] = [task for task, _ in rows]
-        self._accounts.deleted(ids)
+        self._ledger.deleted(ids)
         self._cursor.executemany("DELETE FROM gen_task WHERE id = ?", [(task,) for task in ids])
         return ids
 
@@ -220,7 +211,7 @@ def _write_facts(cursor: sqlite3.Cursor, growth: Growth, epoch: int) -> None:
 
 
 def _write_snapshot(cursor: sqlite3.Cursor, state: Task) -> None:
-    cursor.execute(_SNAPSHOT, (state.id, state.seq, FOLD, msgspec.json.encode(state).decode()))
+    cursor.execute(_SNAPSHOT, (state.id, state.seq, FOLD, snapshot(state)))
 
 
 def _row(state: Task) -> dict[str, Any]:

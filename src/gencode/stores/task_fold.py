@@ -1,6 +1,7 @@
 """Folds a stored task: its snapshot and the events after it; one that cannot be read has failed."""
 
-from collections.abc import Iterable
+import zlib
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import msgspec
@@ -10,11 +11,17 @@ from gencode.core.events import Event, plain, unknown_kind
 from gencode.core.old_events import stored_fact
 from gencode.core.status import EndReason, Status
 from gencode.core.structs import replace
-from gencode.core.task import Task, fold
+from gencode.core.task import RECORDS, Task, fold
 from gencode.stores.journal_rules import is_moment
 
-StoredFact = tuple[int, str, str | bytes]
+StoredFact = Sequence[Any]
 """Number, time and JSON of a fact."""
+SNAPSHOT_EVERY = 64
+"""A snapshot is written after so many facts, so that reading a task folds at most as many."""
+
+_FOLD_REVISION = 5  # raise it when `fold` gives another task for the same facts
+FOLD = zlib.crc32(repr((_FOLD_REVISION, *(record.__struct_fields__ for record in RECORDS))).encode())
+"""The version of the fold that made a snapshot; snapshots of another version are ignored."""
 
 _decoder = msgspec.json.Decoder(Task)
 
@@ -86,6 +93,11 @@ def unreadable(state: Task | None, why: CorruptFact) -> Task | None:
         state.end, at=state.touched_at or state.created_at, reason=EndReason.UNREADABLE, error=str(why)
     )
     return replace(state, status=Status.FAILED, end=end, run=replace(state.run, since=None))
+
+
+def snapshot(state: Task) -> str:
+    """The JSON of a snapshot."""
+    return msgspec.json.encode(state).decode()
 
 
 def snapshot_of(body: str | bytes | None) -> Task | None:

@@ -32,7 +32,7 @@ from gencode.core.questions import (
 )
 from gencode.core.rules import Action, DecidedBy, Decision
 from gencode.core.status import Status
-from gencode.core.task import Task, transcript_of
+from gencode.core.task import Task, last_start, transcript_of
 from gencode.core.text import disarmed, quoted
 from gencode.journal.store import Store, TaskQuery
 from gencode.sessions.session import Caller
@@ -40,7 +40,6 @@ from gencode.tasks.control import TaskControl
 from gencode.tasks.deadline import remaining
 from gencode.tasks.delivery import AgentInbox, as_delivered, undelivered
 from gencode.tasks.queries import readable_events
-from gencode.tasks.resume import last_start
 from gencode.tasks.running_task import LocalTask, RunningTask
 from gencode.tasks.supervisor import Supervisor
 from gencode.tasks.watch import TaskWatcher
@@ -188,7 +187,7 @@ class QuestionRouter:
             log.info("task %s is not asked: %s", parent.task, mistake)
             return False
         if parent.waits:
-            await self._supervisor.move_to_background(job)
+            await self._supervisor.move_to_background(job, attended=True)
         asked = ParentQuestion(job.id, parent.task, number, found.seq if found else 0)
         until = time.monotonic() + seconds
         last = False

@@ -12,7 +12,7 @@ from gencode.core.ids import clean_id
 from gencode.core.messages import AssistantMessage, Message, ToolCall, ToolMessage
 from gencode.core.outcome import Outcome
 from gencode.core.questions import Hearing, Inquiry, InquiryResult
-from gencode.core.spec import TaskRequest
+from gencode.core.spec import FORK, TaskRequest
 from gencode.core.status import PARENT_STOPPED, EndReason, Status, StopCause, stop_cause
 from gencode.core.structs import replace
 from gencode.core.task import Task, whole_transcript
@@ -72,6 +72,13 @@ class AgentDelegate:
             await job.halt(PARENT_STOPPED)
             self._inbox.cut_off(call, job)
             raise
+
+    @property
+    def approves_foreground_only(self) -> bool:
+        """Whether a person can approve the calls of subagents, but not of those in the background."""
+        session = self._caller.session
+        background = self._caller.background or session.background_questions
+        return session.asker is not None and not background
 
     async def _answered(self, job: RunningTask) -> Outcome:
         """The outcome of a foreground task; the last known one if the database stays unavailable."""
@@ -292,7 +299,11 @@ class AgentDelegate:
             raise UserMistake(f"There is no task {wanted}.{known}")
         if task.parent != self._caller.task:
             raise UserMistake(f"Task {task.id} has another parent; only that can resume it.")
-        if self._parts.setups.find(request.agent).name != task.agent:  # the gate decided about this agent
+        # The gate decided about the agent that the call names.
+        if task.created.forks_parent is not (request.context == FORK):
+            instead = 'context "fork"' if task.created.forks_parent else "its subagent_type"
+            raise UserMistake(f"Task {task.id} is resumed with {instead}.")
+        if request.context != FORK and self._parts.setups.find(request.agent).name != task.agent:
             raise UserMistake(f"Task {task.id} belongs to {task.agent}; use that as subagent_type.")
         request = await with_checked_schema(request)
         await self._parts.watcher.check_not_woken(task)

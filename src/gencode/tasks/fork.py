@@ -8,19 +8,33 @@ from msgspec import Struct
 from gencode.agent.tool_calls import interrupted
 from gencode.core.budget import Budget
 from gencode.core.errors import UserMistake
-from gencode.core.events import DurableFact, Event, MessageAdded, TaskCreated, TaskForked
-from gencode.core.messages import ToolMessage, UserMessage, unanswered
+from gencode.core.events import DurableFact, Event, MessageAdded, TaskCreated, TaskEnded, TaskForked
+from gencode.core.messages import (
+    NoticeKind,
+    SystemNotice,
+    ToolMessage,
+    ToolResult,
+    UserMessage,
+    unanswered,
+)
 from gencode.core.place import TaskPlace, WorkerCopy
 from gencode.core.rules import Policy
 from gencode.core.spec import ForkPoint, TaskRequest, Workspace
+from gencode.core.status import EndReason, Status
 from gencode.core.structs import replace
-from gencode.core.task import Task, replay, transcript_of
+from gencode.core.task import Task, last_start, replay, transcript_of
 from gencode.journal.dispatch import Handover
 from gencode.journal.store import Store
 from gencode.permissions.chain import narrowed, narrower
 from gencode.sessions.session import Caller
 from gencode.tasks.task_folders import place_notice
 
+FORKED = (
+    "[You are now a subagent: a fork of this conversation, which knows all of it. Do the task below and "
+    "nothing else: the agent that started you does the rest. It reads only your last reply, as a report; the "
+    "user reads nothing of what you write.]"
+)
+NOT_TO_YOU = "The agent that started you gets the result of this call."
 AFTERWARDS = "this fork begins before they were answered"
 LATER = (
     "[You are a fork of task {task}, from its event {at} on. Files are as they are now, with all later "
@@ -148,6 +162,33 @@ def forked_memory(
         if _worked_later(events, point.at):
             said.append(UserMessage(LATER.format(task=task, at=point.at), sender="system"))
     return TaskForked(task, point.at, tuple(said))
+
+
+def forked_conversation(
+    task: Task, events: Sequence[Event], at: int
+) -> tuple[TaskCreated, tuple[DurableFact, ...]]:
+    """The events of an idle conversation that begins with the transcript of another one."""
+    cwd = Path(task.cwd)
+    created = fork_created(
+        task,
+        TaskRequest(task.agent, task.created.prompt, budget=task.terms.budget),
+        ForkPlace(task.cwd, task.created.asked_model, task.created.policies),
+    )
+    memory = forked_memory(task.id, events, ForkPoint(at), Workspace(cwd, cwd, Path.home()))
+    started = last_start(_until(events, at))
+    begun = () if started is None else (replace(started, was=Status.PENDING, seconds=None, handed=""),)
+    ended = TaskEnded(reason=EndReason.FINISHED, status=Status.COMPLETED)
+    return replace(created, conversation=True), (memory, *begun, ended)
+
+
+def context_of(task: str, events: Sequence[Event]) -> TaskForked:
+    """The transcript of a running task for a subagent that starts as its fork."""
+    at = events[-1].seq or 0
+    said = transcript_of(events)
+    if cut := unanswered(said):
+        said.append(ToolMessage(tuple(ToolResult(call.id, call.name, NOT_TO_YOU) for call in cut)))
+    note = UserMessage(FORKED, "system", notice=SystemNotice(NoticeKind.REMARK))
+    return TaskForked(task, at, (*said, note))
 
 
 async def remembered_facts(

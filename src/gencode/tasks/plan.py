@@ -12,7 +12,7 @@ from gencode.core.budget import Budget, allowed, amount_of
 from gencode.core.errors import UserMistake
 from gencode.core.events import DurableFact, TaskCreated
 from gencode.core.messages import Image, SystemNotice, ToolCall, UserMessage
-from gencode.core.spec import COLOURS, AgentSpec, ForkPoint, TaskRequest, Workspace, same_name
+from gencode.core.spec import COLOURS, FORK, AgentSpec, ForkPoint, TaskRequest, Workspace, same_name
 from gencode.core.status import Status
 from gencode.core.structs import replace
 from gencode.core.task import Task
@@ -26,10 +26,18 @@ from gencode.tasks.deadline import (
     seconds_left,
     time_limits,
 )
-from gencode.tasks.fork import Fork, ForkPlace, check_fork_begun, fork_created, fork_facts, remembered_facts
+from gencode.tasks.fork import (
+    Fork,
+    ForkPlace,
+    check_fork_begun,
+    context_of,
+    fork_created,
+    fork_facts,
+    remembered_facts,
+)
 from gencode.tasks.queries import current_budget
 from gencode.tasks.resume import busy_error
-from gencode.tasks.setup_builder import checked_agent_schema, with_agent_schema
+from gencode.tasks.setup_builder import checked_agent_schema, with_agent_schema, with_checked_schema
 from gencode.tasks.task_folders import TaskFolder, has_own_folder, in_worktree
 
 if TYPE_CHECKING:
@@ -116,7 +124,8 @@ class TaskPlan(Struct, frozen=True, eq=False, kw_only=True):
         created = task.created if isinstance(task, Task) else task
         if created.max_tokens is not None:
             model = replace(model, max_tokens=created.max_tokens)
-        return replace(self, place=replace(self.place, model=model, spawned=created.spawned))
+        place = replace(self.place, model=model, spawned=created.spawned, fork=created.forks_parent)
+        return replace(self, place=place)
 
     def working_in(self, workplace: TaskFolder) -> "TaskPlan":
         """The plan with a worktree or a copy as its folder."""
@@ -152,8 +161,14 @@ class TaskPlanner:
         call: ToolCall | None = None,
         seconds: float | None = None,
     ) -> TaskPlan:
-        """A new subagent of a caller."""
-        spec, request = await self._startable(request, caller)
+        """A new subagent of a caller; as a fork, a copy of the caller that begins with its transcript."""
+        source = caller.task if request.context == FORK else None
+        if source is None:
+            spec, request = await self._startable(request, caller)
+            memory = ()
+        else:
+            spec, request = await self._forkable(request, source)
+            memory = (context_of(source, await self._store.events(source)),)
         check_prompt(request.prompt)
         check_turns(request.max_turns)
         check_tokens(request.max_tokens)
@@ -188,14 +203,15 @@ class TaskPlanner:
             colour=spec.colour if spec.colour.casefold() in COLOURS else "",
             display_name="" if spec.builtin else spec.display_name,  # built-in ones are known by their names
             max_tokens=asked.max_tokens or model.for_agent(spec).max_tokens,
+            forked=source or "",
             clone=caller.workspace.clone,
         )
         tree = in_worktree(spec, request.isolation)
-        reusable = self._limits.result_cache and not tree and not self._setups.hooked(spec)
+        reusable = self._limits.result_cache and not (tree or memory or self._setups.hooked(spec))
         return TaskPlan(
             agent=spec,
             place=place,
-            run=NewTaskPlan(created, reusable=reusable, worktree=tree),
+            run=NewTaskPlan(created, memory=memory, reusable=reusable, worktree=tree),
             limits=RunLimits(turns),
             time=self._time(place, budget.seconds, seconds, waited=not background),
             isolated=isolation == "process",
@@ -385,6 +401,17 @@ class TaskPlanner:
                 there = ", ".join(caller.sends) or "none"
                 raise UserMistake(f"{spec.name} cannot be started from here; available agents: {there}.")
         return spec, await with_agent_schema(request, spec)
+
+    async def _forkable(self, request: TaskRequest, source: str) -> tuple[AgentSpec, TaskRequest]:
+        """The agent of a task as that of its fork, which works in the same folder of this process."""
+        if request.isolation == "process":
+            raise UserMistake("A fork begins in the process of its parent; leave isolation out.")
+        task = await self._store.task(source)
+        if task is None:
+            raise UserMistake(f"There is no task {source}.")
+        spec = self._parts.callers.agent_of(task)
+        own = replace(spec, isolation="", background=False, output_schema=None)
+        return own, await with_checked_schema(request)
 
     def _time(self, place: Caller, left: float | None, seconds: float | None, *, waited: bool) -> TimeLimits:
         """The time limits of a run: with so much `left` of its budget, and perhaps a waiting parent."""

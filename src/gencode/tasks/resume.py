@@ -7,7 +7,13 @@ from typing import TYPE_CHECKING
 from gencode.agent.models import OWN, Model, ModelRegistry
 from gencode.core.errors import Conflict, UserMistake
 from gencode.core.events import Event, MessageAdded, SessionRewound, TaskCreated, TaskQueued, TaskStarted
-from gencode.core.messages import AssistantMessage, Message, NoticeKind, SystemNotice, UserMessage
+from gencode.core.messages import (
+    AssistantMessage,
+    Message,
+    NoticeKind,
+    SystemNotice,
+    UserMessage,
+)
 from gencode.core.rules import Policy
 from gencode.core.spec import AgentSpec, Workspace
 from gencode.core.status import Status
@@ -82,7 +88,7 @@ class CallerFactory:
     def agent_of(self, task: Task | TaskCreated) -> AgentSpec:
         """The agent of a task, as its file is now."""
         try:
-            spec = self._setups.find(task.agent)
+            spec = self._setups.agent_of(task.agent)
         except UserMistake as mistake:
             name = f"Task {task.id}" if isinstance(task, Task) else "The task"
             raise UserMistake(f"{name} cannot run without its agent. {mistake}") from None
@@ -275,15 +281,6 @@ def queued_start(started: TaskStarted) -> tuple[TaskQueued, tuple[TaskStarted]]:
     """The events of a resumed task that waits in the queue: those of now, and those of its start."""
     queued = TaskQueued(started.model, started.budget, started.output_schema)
     return queued, (replace(started, budget=None, output_schema=None),)
-
-
-def last_start(events: Sequence[Event]) -> TaskStarted | None:
-    """The last start of an agent, with its prompt; None if there was none."""
-    started = [event.fact for event in events if isinstance(event.fact, TaskStarted)]
-    if not started:
-        return None
-    system = next((each.system for each in reversed(started) if each.system), "")
-    return replace(started[-1], system=system)
 
 
 def _place(depth: int, here: Caller, model: Model, chain: Chain, spec: AgentSpec) -> Caller:

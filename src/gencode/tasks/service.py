@@ -15,7 +15,7 @@ from gencode.core.budget import Budget
 from gencode.core.errors import Fenced, StoreTrouble, UserMistake
 from gencode.core.events import BudgetSet
 from gencode.core.messages import NoticeKind, SystemNotice, UserMessage
-from gencode.core.spec import AgentSpec, ForkPoint, TaskRequest
+from gencode.core.spec import FORK, AgentSpec, ForkPoint, TaskRequest
 from gencode.core.status import Status
 from gencode.core.structs import replace
 from gencode.core.task import Task, undelivered_commands
@@ -27,7 +27,7 @@ from gencode.tasks.argument_checks import checked_budget, checked_message
 from gencode.tasks.control import MessageKept
 from gencode.tasks.deadline import TimeLimit, seconds_left, time_limits
 from gencode.tasks.delivery import as_delivered, undelivered, worth_a_turn
-from gencode.tasks.fork import Fork, fork_point
+from gencode.tasks.fork import Fork, fork_point, forked_conversation
 from gencode.tasks.liveness import is_abandoned, ownership_of
 from gencode.tasks.plan import EarlierTask, TaskPlan, check_prompt, check_turns
 from gencode.tasks.remote_task import DetachedTask
@@ -132,14 +132,46 @@ class TaskService:
         return ""
 
     async def fork(self, task: str, fork: Fork, request: TaskRequest) -> LocalTask:
-        """Start a fork of an earlier task."""
-        found = await self._forkable(task)
+        """Start a fork of an earlier task; that of a conversation is a subagent of it."""
+        found = await self._parts.records.find(task)
+        if found.conversation:
+            return await self._fork_below(found, fork, request)
         _, request = await self._forms(found, fork, request)  # before anything is spent
         request = fork.bounding(request, found)
         account = await self._account_above(found)
         async with self._budgets.with_advice():
             plan = await self._planner.plan_fork(found, fork, request, self._limits.seconds, account)
             return await self._starter.start_here(plan)
+
+    async def fork_conversation(self, session: str, fork: Fork) -> Task:
+        """A new, idle conversation that begins with the transcript of another one."""
+        found = await self._parts.records.find(session, conversation=True)
+        if not found.conversation:
+            raise UserMistake(
+                f"{found.id} is a task of {found.agent}; fork it with: gen task fork {found.id}"
+            )
+        events = await self._store.events(found.id)
+        created, then = forked_conversation(found, events, fork_point(found, events, fork).at)
+        lease = await self._store.create(created, self._supervisor.owner, then)
+        await self._store.release(lease)
+        return await self._parts.records.find(lease.task)
+
+    async def _fork_below(self, found: Task, fork: Fork, request: TaskRequest) -> LocalTask:
+        """Start a subagent of a conversation that begins with all of its transcript."""
+        if fork.at is not None:
+            raise UserMistake(
+                f"A subagent that forks the conversation {found.id} begins with all of it. For a copy of "
+                f"it from event {fork.at}: gen sessions fork {found.id} --at {fork.at}"
+            )
+        request = replace(request, context=FORK, budget=fork.budget or request.budget)
+        place = replace(await self._parts.callers.for_task(found, "", verb="fork"), task=found.id)
+        async with self._budgets.with_advice():
+            plan = await self._planner.plan_new(request, place, seconds=self._limits.seconds)
+            job = await self._starter.start_here(plan)
+        leader = self._supervisor.local(found.id)
+        if request.background and leader is not None and not leader.over:
+            leader.inbox.expect(job)
+        return job
 
     async def fork_detached(self, task: str, fork: Fork, request: TaskRequest) -> DetachedTask:
         """Start a fork in a process that outlives this one, or on a worker that can have its folder."""
@@ -156,7 +188,8 @@ class TaskService:
 
     async def fork_in_background(self, task: str, fork: Fork, request: TaskRequest) -> Task:
         """Start a fork in the background, here or on a worker if its folder is not here; the task then."""
-        if not self._parts.callers.is_far(await self._forkable(task)):
+        found = await self._parts.records.find(task)
+        if found.conversation or not self._parts.callers.is_far(found):
             return (await self.fork(task, fork, request)).task
         begun = await self.fork_detached(task, fork, request)
         return await self._parts.records.find(begun.id)
@@ -171,8 +204,8 @@ class TaskService:
         found = await self._parts.records.find(task)
         if found.conversation:
             raise UserMistake(
-                f"{found.id} is a conversation, and only tasks of subagents can be forked. Fork one of its "
-                f"subagents (gen task list), or resume it with: gen -p --session {found.id}"
+                f"{found.id} is a conversation. Fork it where it is open (/fork TEXT), or copy it: "
+                f"gen sessions fork {found.id}"
             )
         return found
 

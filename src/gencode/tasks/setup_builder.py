@@ -18,11 +18,12 @@ from gencode.agent.prompt import changed_conditions, system_prompt
 from gencode.agent.toolbox import MissingTool, Tool, Toolbox
 from gencode.core.budget import Budget, Price
 from gencode.core.errors import UserMistake
-from gencode.core.events import Event, RunConditions, TaskCreated, TaskQueued, TaskStarted
-from gencode.core.messages import NoticeKind, SystemNotice, ToolCall, Usage, UserMessage
+from gencode.core.events import Event, TaskCreated, TaskQueued, TaskStarted
+from gencode.core.messages import NoticeKind, RunConditions, SystemNotice, ToolCall, Usage, UserMessage
 from gencode.core.rules import SERVERS, Mode, Policy
 from gencode.core.spec import (
     DEEPEST,
+    MAIN,
     AgentSpec,
     TaskRequest,
     ToolChoice,
@@ -42,7 +43,9 @@ if TYPE_CHECKING:
 
 SHALLOWEST = 1
 """The smallest limit of nesting: the main agent may start agents, those may not."""
-DELEGATES = ("Task", "TaskOutput", "TaskStop", "spawn", "spawn_subagent")
+STARTS = ("Task", "spawn", "spawn_subagent")
+FOLLOWS = ("TaskOutput", "TaskStop", "KillShell")
+STOPS = ("TaskStop", "KillShell")
 MAINS_OWN = ("message", "cron", "spawn", "spawn_subagent")
 """Tools only for the agent that leads a conversation, whatever files of others name."""
 MEMORY = ("memory_list", "memory_read", "memory_write", "memory_append", "memory_patch")
@@ -120,6 +123,8 @@ class RunSetupDefaults(Struct, frozen=True, eq=False):
     outside: ServerTools | None = None
     appended: str = ""
     agent_models: Mapping[str, str] = {}
+    named_tools: tuple[str, ...] = ()
+    """The tools that the settings add to those of the agent that leads conversations."""
 
 
 class RunSetupBuilder:
@@ -143,9 +148,17 @@ class RunSetupBuilder:
         """An agent by name; UnknownName suggests the nearest."""
         return self._agents.find(name)
 
+    def main(self) -> AgentSpec:
+        """The agent that leads conversations, unless another one is named."""
+        return self._agents.main(self._defaults.named_tools)
+
+    def agent_of(self, name: str) -> AgentSpec:
+        """The agent of a task, by the name in its journal; a fork of a conversation has the main one."""
+        return self.main() if name == MAIN else self._agents.find(name)
+
     def result_cap(self, agent: str) -> int:
         """How many characters of its result an agent returns to another agent's context."""
-        return self._agents.find(agent).result_cap
+        return self.agent_of(agent).result_cap
 
     def spawnable(self, caller: Caller) -> Sequence[AgentSpec]:
         """Every agent that a caller may start."""
@@ -186,17 +199,19 @@ class RunSetupBuilder:
     def tools(self, spec: AgentSpec, caller: Caller) -> Toolbox:
         """The tools an agent sees. Those it may not use are hidden here and refused again at the gate."""
         plans = any(policy.mode is Mode.PLAN for policy in caller.chain)
-        own = self._own_tools(spec, caller, plans=plans)
+        own, shown = self._own_tools(spec, caller, plans=plans), None
+        if caller.fork:
+            shown = self._own_tools(spec, caller.forked_from(spec), plans=plans)
         outside = self._defaults.outside
         if outside is None or not outside.serves(spec):
-            return own
+            return own if shown is None else Toolbox(own.values(), shown=shown)
 
         def come() -> list[Tool]:
             return [tool for tool in outside.tools(spec) if tool.effect == "read" or not plans]
 
         from gencode.agent.server_toolbox import ServerToolbox
 
-        return ServerToolbox(own.values(), come, partial(outside.absent, spec))
+        return ServerToolbox(own.values(), come, partial(outside.absent, spec), shown)
 
     def _own_tools(self, spec: AgentSpec, caller: Caller, *, plans: bool) -> Toolbox:
         deepest, sent = not self.may_send(caller), caller.depth > 0
@@ -208,12 +223,15 @@ class RunSetupBuilder:
         offered = tuple(each.name for each in self.spawnable(caller))
         key = (choice, deepest, plans, sent, offered)
         if key not in self._toolboxes:  # agents of a kind share one, and its encoded form
-            toolbox = self._toolbox.chosen(choice).without(self._kept_back(caller))
+            toolbox = self._toolbox.chosen(choice)
+            toolbox = toolbox.without(self._kept_back(caller, toolbox, plans=plans))
             if sent and spec.tools.allow is None:  # an agent sends messages only if its file says so
                 toolbox = toolbox.without(("SendMessage",))
             written = [name for name, tool in toolbox.items() if tool.effect == "write"] if plans else ()
             toolbox = toolbox.without(name for name in written if name not in MEMORY_TOOLS)
             toolbox = toolbox.hiding(BASH, "network") if plans else toolbox
+            if plans or not any(name in toolbox for name in STOPS):
+                toolbox = toolbox.hiding(BASH, "run_in_background")
             self._toolboxes[key] = toolbox.offering(offered)
         return self._toolboxes[key]
 
@@ -228,7 +246,7 @@ class RunSetupBuilder:
         warnings = [f"the tool {name} is not available" for name in missing] + list(caller.model.warnings)
         lost = [name for name in had if name not in self._toolbox and name not in missing]
         warnings += [f"the tool {name}, which it had before, is no longer available" for name in lost]
-        warnings += self._withheld(spec, caller)
+        warnings += self._withheld(spec, caller, toolbox)
         warnings += [earlier_version(spec.outdated)] if spec.outdated else []
         warnings += self._preloaded(spec)[1]
         warnings += outside.warnings(spec) if outside is not None else ()
@@ -276,9 +294,10 @@ class RunSetupBuilder:
     ) -> list[UserMessage]:
         """The message about what has changed since an agent's last start; usually none."""
         now = datetime.now().astimezone()
-        lines = changed_conditions(before, self.conditions(caller), tuple(toolbox), now, leads=leads)
-        text = "\n".join(lines)
-        return [UserMessage(text, "system", notice=SystemNotice(NoticeKind.REMARK))] if text else []
+        conditions = self.conditions(caller)
+        text = "\n".join(changed_conditions(before, conditions, tuple(toolbox), now, leads=leads))
+        notice = SystemNotice(NoticeKind.REMARK)
+        return [UserMessage(text, "system", notice=notice)] if text else []
 
     def system(
         self, spec: AgentSpec, toolbox: Toolbox, caller: Caller, environment: AgentEnvironment, *, leads: bool
@@ -362,14 +381,15 @@ class RunSetupBuilder:
         found = self._defaults.skills.preloaded(spec.skills)
         return found.text, found.warnings
 
-    def _kept_back(self, caller: Caller) -> tuple[str, ...]:
-        """The tools that no agent of this caller gets."""
+    def _kept_back(self, caller: Caller, toolbox: Toolbox, *, plans: bool) -> tuple[str, ...]:
+        """Those of these tools that no agent of this caller gets."""
         own = MAINS_OWN if caller.depth > 0 else ()
-        return own if self.may_send(caller) else (*DELEGATES, *own)
+        return own if self.may_send(caller) else (*not_without_subagents(toolbox, plans=plans), *own)
 
-    def _withheld(self, spec: AgentSpec, caller: Caller) -> list[str]:
-        """Warnings for tools in an agent's file that an agent of this caller does not get."""
-        kept = self._kept_back(caller)
+    def _withheld(self, spec: AgentSpec, caller: Caller, toolbox: Toolbox) -> list[str]:
+        """Warnings for tools in an agent's file that this agent does not get."""
+        plans = any(policy.mode is Mode.PLAN for policy in caller.chain)
+        kept = self._kept_back(caller, toolbox, plans=plans)
         there = [name for name in spec.tools.allow or () if name in self._toolbox] if kept else []
         names = [name for name in dict.fromkeys(there) if self._toolbox[name].name in kept]
         if not names:
@@ -385,6 +405,11 @@ class RunSetupBuilder:
             return self._agents.find(name)
         except UserMistake:
             return None
+
+
+def not_without_subagents(toolbox: Toolbox, *, plans: bool) -> tuple[str, ...]:
+    """The tools that an agent which starts no other does not get; it may follow commands of its own."""
+    return STARTS if BASH in toolbox and not plans else (*STARTS, *FOLLOWS)
 
 
 def memory_tools(spec: AgentSpec, *, plans: bool) -> tuple[str, ...]:

@@ -24,7 +24,7 @@ from gencode.core.ids import stamp
 from gencode.core.messages import Message, UserMessage
 from gencode.core.status import DIED, TAKEN_OVER
 from gencode.core.structs import replace
-from gencode.core.task import Task, as_rewound, fold, transcript_of, whole_transcript
+from gencode.core.task import Task, as_rewound, fold, last_start, transcript_of, whole_transcript
 from gencode.files.file_versions import SeenFiles, last_known, recall
 from gencode.journal.dispatch import Handover, SharedJournal
 from gencode.journal.store import Lease
@@ -42,7 +42,6 @@ from gencode.tasks.result_cache import NEVER, cache_inputs, cached_ending, cache
 from gencode.tasks.resume import (
     busy_error,
     has_unanswered_messages,
-    last_start,
     queued_start,
     resume_messages,
     with_place_notice,

@@ -340,10 +340,14 @@ class Supervisor:
             job.change_seconds(budget, self.find)
             await job.record.commit(BudgetSet(budget))
 
-    async def move_to_background(self, job: LocalTask) -> None:
-        """Move a task to the background: its parent is released."""
+    async def move_to_background(self, job: LocalTask, *, attended: bool = False) -> None:
+        """Move a task to the background: its parent is released.
+
+        Its questions still reach a person if it is `attended`: nobody wanted to be rid of them.
+        """
         await job.record.commit(TaskBackgrounded())
-        job.setup.gate.approvals.move_to_background()
+        if not attended:
+            job.setup.gate.approvals.move_to_background()
         job.move_to_background()
 
     async def _renew(self) -> None:

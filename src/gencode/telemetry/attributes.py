@@ -97,7 +97,7 @@ def _as_json(message: Message) -> Attributes:
             return {"role": "assistant", "parts": [*_text(message.text), *calls]}
         case ToolMessage():
             parts = [
-                {"type": "tool_call_response", "id": each.call, "response": each.text[:LONGEST_CONTENT]}
+                {"type": "tool_call_response", "id": each.call, "response": each.for_model[:LONGEST_CONTENT]}
                 for each in message.results
             ]
             return {"role": "tool", "parts": parts}
@@ -165,7 +165,7 @@ def tool_attributes(
         "gen_ai.tool.call.id": one_line(result.call, LONGEST_WORD),
         **_task_attributes(known),
         **content.text_attributes(
-            gen_ai__tool__call__arguments=call.input, gen_ai__tool__call__result=result.text
+            gen_ai__tool__call__arguments=call.input, gen_ai__tool__call__result=result.for_model
         ),
     }
 

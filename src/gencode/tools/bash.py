@@ -1,6 +1,7 @@
 """Bash and KillShell: shell commands in the foreground and in the background."""
 
 import asyncio
+import shlex
 from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Meta
@@ -18,6 +19,8 @@ STOP_FIRST = (
     " If it does not end by itself, stop it before your last reply: GenCode waits up to {seconds:g} s for it."
 )
 
+JOBS_END = "What it started with & was stopped when it ended: use run_in_background for servers."
+
 
 @tool(effect="execute", name="Bash", aliases=("exec",), timeout=None)
 async def BASH(
@@ -27,15 +30,16 @@ async def BASH(
         float, Meta(ge=1), Param("Milliseconds until it is stopped, at most 600000", name="timeout")
     ] = 120_000,
     description: Annotated[str, "What it does, in five to ten words"] = "",
-    run_in_background: Annotated[bool, "Return an id at once and let it continue"] = False,
+    run_in_background: Annotated[
+        bool, "For servers and watchers: returns an id at once; you are notified of the end"
+    ] = False,
     network: Annotated[str, "Why it needs network access, if it does; the user is asked"] = "",
 ) -> ToolOutput:
     """Run a command line in bash. Each call is a fresh shell in the working directory: no `cd` or variable
     lasts, so join steps with `&&`. There is no terminal: no editors, pagers or prompts.
 
-    When a command ends, what it left running is stopped: start servers and watchers with run_in_background;
-    you are notified when they end. Output over 32 KiB is cut in the middle and kept in a file for Read. Look
-    at files with Read, Grep and Glob rather than cat, grep and find.
+    When a command ends, what it left running is stopped. Output over 32 KiB is cut in the middle and kept in
+    a file for Read. Look at files with Read, Grep and Glob rather than cat, grep and find.
     """
     from gencode.sandbox.shells import CommandRequest
 
@@ -52,7 +56,7 @@ async def BASH(
     waits = STOP_FIRST.format(seconds=ctx.command_seconds) if ctx.command_seconds else ""
     return ToolOutput(
         f"Started in the background as {shell.id}. Its output grows in {shell.file} (page it with Read). "
-        f"You are notified when it ends. It is stopped when you stop it or the session closes.{waits}",
+        f"You are notified when it ends; TaskStop stops it.{waits}",
         Trace(commands=(shell.run,)),
     )
 
@@ -107,7 +111,9 @@ def _told(ctx: ToolContext, command: str, result: "ShellResult", hint: str) -> T
     ended = result.ended
     if ended.output.file is not None:
         ctx.allow_reading(ended.output.file)
-    said = [ended.output.text().rstrip("\n"), ended.verdict]
+    said = [ended.verdict]
+    if not ended.left_over and _starts_jobs(command):
+        said.append(JOBS_END)
     if result.touched:
         names = ", ".join(relative(ctx.workspace, str(path)) for path in result.touched[:10])
         said.append(
@@ -116,6 +122,17 @@ def _told(ctx: ToolContext, command: str, result: "ShellResult", hint: str) -> T
     if result.veiled:
         names = ", ".join(relative(ctx.workspace, str(path)) for path in result.veiled[:10])
         said.append(f"Hidden from the command, because reading is denied: {names}.")
-    text = "\n".join(part for part in (*said, hint) if part) or "(no output)"
+    trace = Trace(commands=(CommandRun(command, ended.exit_code),))
+    note = " ".join(filter(None, (*said, hint)))
     failed = ended.cause != "exited" or ended.exit_code != 0
-    return ToolOutput(text, Trace(commands=(CommandRun(command, ended.exit_code),)), error=failed, paged=True)
+    text = ended.output.text().rstrip("\n")
+    return ToolOutput(text or "(no output)", trace, failed, paged=True, foreign=True, note=note)
+
+
+def _starts_jobs(command: str) -> bool:
+    """Whether a command seems to start processes with `&`; only a hint depends on it."""
+    words = shlex.shlex(command, posix=True, punctuation_chars=True)
+    try:
+        return "&" in words
+    except ValueError:
+        return False

@@ -8,7 +8,7 @@ from gencode.agent.toolbox import Param, ToolContext, ToolOutput, tool
 from gencode.core.budget import Budget
 from gencode.core.messages import Trace
 from gencode.core.outcome import Outcome, how_ended, receipt_line, report_lines
-from gencode.core.spec import TaskRequest
+from gencode.core.spec import Context, TaskRequest
 from gencode.core.text import disarmed_line, one_line
 from gencode.files.file_versions import changed_under
 
@@ -39,14 +39,18 @@ async def TASK(
             hidden=("process",),
         ),
     ] = "",
+    context: Annotated[
+        Context, "fork: a copy of you that knows this whole conversation does it, whatever subagent_type is"
+    ] = "",
     output_schema: Annotated[dict[str, Any] | None, "A JSON Schema that its result must fit"] = None,
     budget: Annotated[Budget | None, Param("What it and its subagents may spend", hidden=True)] = None,
 ) -> ToolOutput:
     """Start a subagent for one self-contained piece of work and get its final report.
 
-    It sees nothing of this conversation, only `prompt`, and has its own tools. Several calls in one reply run
-    at the same time. The report is its claim, quoted with `>`; the line in brackets below comes from GenCode:
-    its id and what it really did. The user does not see reports: tell them what matters.
+    It sees nothing of this conversation, only `prompt`, and has its own tools, unless context is fork.
+    Several calls in one reply run at the same time. The report is its claim, quoted with `>`; the line in
+    brackets below comes from GenCode: its id and what it really did. The user does not see reports: tell
+    them what matters.
     """
     delegate = ctx.starter()
     request = TaskRequest(
@@ -61,6 +65,7 @@ async def TASK(
         output_schema=output_schema,
         budget=budget or Budget(),
         max_tokens=max_tokens,
+        context=context,
     )
     with ctx.parked():
         outcome = await delegate.run(request, ctx.call)
@@ -75,11 +80,15 @@ def result_of(ctx: ToolContext, outcome: Outcome, *, background: bool, note: str
             ctx.allow_reading(Path(outcome.output_file))
         # A task in the foreground that can no longer be followed is delivered like one in the background.
         left = () if background or outcome.background else who
-        return ToolOutput(started(outcome) + note, Trace(children=who, left=left))
+        alone = REFUSED_THERE if background and ctx.starter().approves_foreground_only else ""
+        return ToolOutput(started(outcome) + alone + note, Trace(children=who, left=left))
     trace = Trace(children=who, delivered=who, ends=(outcome.ended_at or "",))  # it comes no second time
     text = report(outcome, ctx.starter().result_cap(outcome.agent))
     news = changed_under(ctx.seen.stale(ctx.workspace.cwd))
     return ToolOutput(text + news + note, trace, error=not outcome.success)
+
+
+REFUSED_THERE = " Calls of it that need approval are refused, because it runs in the background."
 
 
 def started(outcome: Outcome) -> str:
@@ -88,8 +97,8 @@ def started(outcome: Outcome) -> str:
     known = "".join(f" Note: {disarmed_line(each, LONGEST_NOTE)}." for each in outcome.evidence.warnings)
     return (
         f"{outcome.agent} is running in the background as task {outcome.agent_id}.{known} "
-        f'Continue; its result is sent to you. To wait for it: TaskOutput(task_id="{outcome.agent_id}"). '
-        f'To stop it: TaskStop(task_id="{outcome.agent_id}").{file}'
+        "Continue; its result is sent to you. TaskOutput waits for it, TaskStop stops it, and SendMessage "
+        f"tells it something.{file}"
     )
 
 

@@ -76,7 +76,7 @@ def web_fetch(internet: "WebResolver | None" = None, clock: Callable[[], float] 
             if lasting:
                 copies.keep(target.url, found)
             known = found, 0.0
-        return render_page(*known, prompt, page)
+        return render_page(*known, page)
 
     return run
 

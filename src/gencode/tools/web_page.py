@@ -1,7 +1,6 @@
 """Fetches a web page, converts it to text and splits it into parts. Loaded with the first fetch."""
 
 import asyncio
-import secrets
 import threading
 import time
 from collections.abc import Callable
@@ -13,7 +12,6 @@ from gencode.core.errors import ToolError
 from gencode.core.text import CLIP, counted
 from gencode.permissions.urls import Target
 from gencode.tools.files import size_text
-from gencode.tools.output_page import fenced
 from gencode.web.html_to_markdown import Markdown, to_markdown
 from gencode.web.http_fetch import WebLimits, WebRequest, WebResolver, WebResponse, fetch
 from gencode.web.response_text import decoded, media_type, shape_of
@@ -24,18 +22,16 @@ READING_SECONDS = 1.2
 PART = CLIP - 4_000
 """Characters of a page that come at once; the rest of the room is for our own lines."""
 _ACCEPT = "text/html, text/markdown, text/plain;q=0.9, application/json;q=0.9, */*;q=0.5"
-_LONGEST_PROMPT = 500
 
 
 class WebPage(Struct, frozen=True):
-    """A fetched page as text. `mark` is a random word, unknown to the page, that ends its text."""
+    """A fetched page as text."""
 
     url: str
     status: int
     about: str
     text: str
     notes: tuple[str, ...] = ()
-    mark: str = ""
 
 
 async def fetch_page(target: Target, internet: WebResolver) -> tuple[WebPage, bool]:
@@ -72,10 +68,9 @@ def _read(fetched: WebResponse, stopped: Callable[[], bool]) -> tuple[WebPage, b
     size = size_text(len(fetched.body))
     about = f"{kind}, {f'over {size}' if fetched.cut else size}"
     shape = shape_of(fetched.body, content_type)
-    mark = secrets.token_hex(4)
     if shape == "other":
         note = "it is not text and is not shown" if fetched.body else "it is empty"
-        return WebPage(fetched.url, fetched.status, about, "", (note,), mark), True
+        return WebPage(fetched.url, fetched.status, about, "", (note,)), True
     text, notes, whole = decoded(fetched.body, content_type, shape), _cut_notes(fetched), True
     if shape == "html":
         found = markdown_of(text, fetched.url, stopped)
@@ -88,7 +83,7 @@ def _read(fetched: WebResponse, stopped: Callable[[], bool]) -> tuple[WebPage, b
             *notes,
             "it has no text; content that needs JavaScript is missing" if shape == "html" else "it is empty",
         )
-    return WebPage(fetched.url, fetched.status, about, text.strip("\n"), notes, mark), whole
+    return WebPage(fetched.url, fetched.status, about, text.strip("\n"), notes), whole
 
 
 def _cut_notes(fetched: WebResponse) -> tuple[str, ...]:
@@ -101,26 +96,21 @@ def _cut_notes(fetched: WebResponse) -> tuple[str, ...]:
             return ()
 
 
-def render_page(page: WebPage, age: float, prompt: str, number: int) -> ToolOutput:
-    """The tool output for one part of a page, its text between two marked lines."""
+def render_page(page: WebPage, age: float, number: int) -> ToolOutput:
+    """The tool output for one part of a page."""
     parts = _parts(page.text)
     if number > len(parts):
         raise ToolError(f"{page.url} has only {counted(len(parts), 'part')}; page={number} is past the end.")
     failed = page.status >= 400
     status = f", status {page.status}" if page.status != 200 else ""
-    lines = [f"{page.url} ({page.about}{status})"]
-    if page.text:
-        lines += fenced(parts[number - 1], "text of that page", page.mark)
-    notes = list(page.notes)
+    notes = [f"{page.url} ({page.about}{status})", *page.notes]
     if age >= 60:
         notes.append(f"this is a copy from {age / 60:.0f} min ago")
     if number < len(parts):
-        notes.append(f"part {number} of {len(parts)}; go on with page={number + 1}")
+        notes.append(f"part {number} of {len(parts)}; continue with page={number + 1}")
     elif len(parts) > 1:
         notes.append(f"part {number} of {len(parts)}, the last one")
-    if prompt.strip():
-        notes.append(f"you wanted to know: {' '.join(prompt.split())[:_LONGEST_PROMPT]}")
-    return ToolOutput("\n".join([*lines, *(f"[{note}]" for note in notes)]), error=failed)
+    return ToolOutput(parts[number - 1], error=failed, foreign=True, note="; ".join(notes))
 
 
 def _parts(text: str) -> list[str]:

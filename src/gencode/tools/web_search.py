@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Meta
 
-from gencode.agent.toolbox import Param, Tool, ToolContext, tool
+from gencode.agent.toolbox import Param, Tool, ToolContext, ToolOutput, tool
 from gencode.core.errors import ToolError
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ def web_search(engine: "SearchEngine | None" = None) -> Tool:
         max_results: Annotated[int, Meta(ge=1, le=20), Param(also=("count",), hidden=True)] = 8,
         allowed_domains: Domains | None = None,
         blocked_domains: Domains | None = None,
-    ) -> str:
+    ) -> ToolOutput:
         """Search the web: titles, addresses and snippets."""
         from gencode.tools.search_engines.engine import WebQuery
 
@@ -52,17 +52,17 @@ def choose_engine(environ: Mapping[str, str]) -> "SearchEngine":
     return DuckDuckGo()
 
 
-async def _found(query: "WebQuery", engine: "SearchEngine") -> str:
+async def _found(query: "WebQuery", engine: "SearchEngine") -> ToolOutput:
     every = {each.url: each for each in await engine.search(query)}
     wanted = [each for each in every.values() if query.wants(each.host)][: query.most]
     if not wanted:
         domains = " in these domains" if query.allowed or query.blocked else ""
-        return f"{engine.name} found nothing for {query.text!r}{domains}; try other words."
+        return ToolOutput(f"{engine.name} found nothing for {query.text!r}{domains}; try other words.")
     entries = (
         "\n   ".join(filter(None, (f"{number}. {each.title}", each.url, each.snippet)))
         for number, each in enumerate(wanted, 1)
     )
-    return "\n".join(entries)
+    return ToolOutput("\n".join(entries), foreign=True, note=f"Found by {engine.name}:")
 
 
 def _domains(given: Sequence[str] | None) -> tuple[str, ...]:

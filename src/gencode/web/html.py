@@ -10,6 +10,8 @@ from itertools import islice
 
 from msgspec import Struct
 
+from gencode.core.text import word_set
+
 MOST_ATTRIBUTES = 100
 _UNSHOWN = frozenset({"script", "style", "iframe", "noembed", "noframes"})
 
@@ -55,27 +57,8 @@ def tokens(page: str) -> Iterator[Token]:
             yield EndTag(token.tag or "")
 
 
-VOID = frozenset(
-    [
-        "area",
-        "base",
-        "basefont",
-        "bgsound",
-        "br",
-        "col",
-        "embed",
-        "frame",
-        "hr",
-        "img",
-        "input",
-        "keygen",
-        "link",
-        "meta",
-        "param",
-        "source",
-        "track",
-        "wbr",
-    ]
+VOID = word_set(
+    "area base basefont bgsound br col embed frame hr img input keygen link meta param source track wbr"
 )
 HEADINGS = {f"h{level}": level for level in range(1, 7)}
 LISTS = ("ul", "ol", "menu", "dir")
@@ -144,25 +127,9 @@ MARKS = {
     **dict.fromkeys(("code", "kbd", "samp", "tt"), "`"),
 }
 
-_GONE = frozenset(
-    [
-        "annotation",
-        "annotation-xml",
-        "audio",
-        "canvas",
-        "datalist",
-        "iframe",
-        "noembed",
-        "noframes",
-        "object",
-        "script",
-        "select",
-        "style",
-        "svg",
-        "template",
-        "textarea",
-        "video",
-    ]
+_GONE = word_set(
+    "annotation annotation-xml audio canvas datalist iframe noembed noframes object script select style svg "
+    "template textarea video"
 )
 _GONE_STYLE = re.compile(
     r"(?:^|;)\s*+(?:display\s*+:\s*+none|visibility\s*+:\s*+hidden|font-size\s*+:\s*+0(?![.\d]*[1-9]))",

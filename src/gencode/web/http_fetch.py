@@ -17,6 +17,7 @@ from urllib.parse import quote
 from msgspec import Struct
 
 from gencode.core.errors import ToolError
+from gencode.core.text import word_set
 from gencode.permissions.urls import Hop, Target, judge_addresses, judge_redirect, judge_url
 
 if TYPE_CHECKING:
@@ -31,19 +32,8 @@ _REPEATABLE = frozenset({"GET", "HEAD"})
 _HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 _HEADER_VALUE = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
 # These describe the connection or the body, which are ours.
-_OUR_HEADERS = frozenset(
-    {
-        "accept-encoding",
-        "connection",
-        "content-length",
-        "expect",
-        "host",
-        "keep-alive",
-        "te",
-        "trailer",
-        "transfer-encoding",
-        "upgrade",
-    }
+_OUR_HEADERS = word_set(
+    "accept-encoding connection content-length expect host keep-alive te trailer transfer-encoding upgrade"
 )
 _HARMLESS_HEADERS = frozenset({"accept", "accept-language", "user-agent"})
 _PACKED_EXTRA = 64 * 1024

@@ -88,6 +88,7 @@ SHAPES: dict[str, Any] = {
     "gen sessions rewind": RewindPoints,
     "gen sessions rewind --to": RewindPreview,
     "gen sessions rewind --yes": Rewound,
+    "gen sessions fork": Outcome,
     "gen sessions delete": Deleted,
     "gen sessions prune": Deleted,
     "gen cron list": Jobs,

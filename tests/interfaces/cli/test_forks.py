@@ -45,12 +45,23 @@ def test_a_fork_may_have_no_budget_of_its_own_though_the_task_it_copies_has_one(
     assert [each["budget"] for each in shown] == [{"turns": 1}, {}]
 
 
-def test_a_conversation_is_not_forked_and_one_is_told_what_to_do_instead(tmp_path: Path) -> None:
+def test_a_conversation_is_copied_and_both_go_on(tmp_path: Path) -> None:
+    model = script(tmp_path, main=[{"text": "one"}, {"text": "two"}, {"text": "three"}])
+    session = gen("-p", "go", "--json", "--model", model, cwd=tmp_path).json["sessionId"]
+    copy = gen("sessions", "fork", session, "--json", cwd=tmp_path).json["agentId"]
+    for each in (session, copy):
+        assert gen("-p", "on", "--session", each, "--model", model, cwd=tmp_path).out == "two\n"
+    listed = gen("sessions", "list", "--json", cwd=tmp_path).json["sessions"]
+    assert {each["agentId"]: each.get("forkedFrom") for each in listed} == {session: None, copy: session}
+    assert gen("sessions", "fork", session, "--at", "0", cwd=tmp_path).code == 2
+
+
+def test_a_fork_of_a_conversation_is_a_task_of_it(tmp_path: Path) -> None:
     model = script(tmp_path, main=[{"text": "one"}, {"text": "two"}])
     session = gen("-p", "go", "--json", "--model", model, cwd=tmp_path).json["sessionId"]
-    refused = gen("task", "fork", session, "another way", "--model", model, cwd=tmp_path)
-    assert refused.code == 2
-    assert refused.err.startswith(f"gen: {session} is a conversation")
-    assert refused.err.endswith(f"gen -p --session {session}\n")
-    assert gen("task", "list", "--json", cwd=tmp_path).json == {"tasks": []}
-    assert gen("-p", "another way", "--session", session, "--model", model, cwd=tmp_path).out == "two\n"
+    forked = gen("task", "fork", session, "another way", "--model", model, cwd=tmp_path)
+    (task,) = gen("task", "list", "--json", cwd=tmp_path).json["tasks"]
+    assert (forked.code, forked.out) == (0, "two\n")
+    assert (task["parentId"], task["forkedFrom"]) == (session, session)
+    detached = gen("task", "fork", session, "another way", "--background", "--model", model, cwd=tmp_path)
+    assert detached.code == 2

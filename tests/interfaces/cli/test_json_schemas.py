@@ -184,6 +184,7 @@ def _others(printed: Printing, folder: Path, session: str) -> None:
     (folder / "cases.jsonl").write_text(json.dumps(CASE) + "\nnot json\n")
     printed("gen sessions list")
     printed("gen sessions show", session)
+    printed("gen sessions fork", session)
     prompt = str(printed("gen sessions rewind", session)["points"][0]["to"])
     printed("gen sessions rewind --to", session, "--to", prompt)
     printed("gen sessions rewind --yes", session, "--to", prompt, "--yes")

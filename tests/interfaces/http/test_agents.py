@@ -3,6 +3,8 @@
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from gencode.testing import says
 from tests.interfaces.http.serving import Served, served
 
@@ -52,6 +54,17 @@ async def test_an_agent_for_every_folder_needs_the_right_to_answer(tmp_path: Pat
         written = await made(site, user=True)
         assert written["path"] == str(home / ".gen" / "agents" / "tester.md")
         assert (await site.client.get("/api/agents/tester")).json["source"] == written["path"]
+
+
+@pytest.mark.parametrize("link", [".gen", ".gen/agents"])
+async def test_no_agent_is_made_through_a_link_of_the_folder(tmp_path: Path, home: Path, link: str) -> None:
+    folder, mine = tmp_path / "ws", home / ".gen" / "agents"
+    mine.mkdir(parents=True)
+    (folder / link).parent.mkdir(parents=True)
+    (folder / link).symlink_to(mine if link.endswith("agents") else mine.parent)
+    async with served(folder, share=["act"], main=[says("x")]) as site:
+        assert (await site.shared().post("/api/agents", NEW)).status == 400
+    assert list(mine.iterdir()) == []
 
 
 def agent_files(folder: Path) -> list[Path]:

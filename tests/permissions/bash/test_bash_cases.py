@@ -63,4 +63,4 @@ def test_it_is_so_for_the_cases_of_the_specification(shared: Path) -> None:
 
 
 def test_all_cases_are_there() -> None:
-    assert len(cases()) == 277
+    assert len(cases()) == 286

@@ -1,4 +1,4 @@
-"""What a command line unfolds into: scripts, carried commands, opaque parts, and bounds that fail closed."""
+"""What a command line unfolds into: scripts, commands of find, opaque parts, and bounds that fail closed."""
 
 from pathlib import Path
 

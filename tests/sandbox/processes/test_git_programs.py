@@ -55,6 +55,42 @@ async def test_what_a_repository_names_is_started_by_plain_git_and_never_by_ours
     assert canary.exists()
 
 
+async def test_passwords_in_the_urls_of_remotes_are_not_shown(tmp_path: Path) -> None:
+    folder = repository(tmp_path / "ws")
+    for name, url in (
+        ("one", "https://me:s3cret@example.com/x.git"),
+        ("two", "https://me:s3cret2@example.com/x.git"),
+        ("three", "https://ghp_s3cret@example.com/y.git"),
+        ("four", "ssh://git:s3cret@example.com/z.git"),
+        ("five", "ssh://git@example.com/z.git"),
+    ):
+        git(folder, "remote", "add", name, url)
+    git(folder, "config", "remote.one.pushurl", "https://me:s3cret@example.com/push.git")
+    git(folder, "config", "--global", "remote.six.url", "https://me:s3cret@example.com/six.git")
+    git(folder, "config", "branch.main.remote", "https://me:s3cret@example.com/main.git")
+    said: dict[str, str] = {}
+    async with CommandRunner(tmp_path / "state") as commands:
+        for text in (
+            "git remote -v",
+            "git config --get branch.main.remote",
+            *(f"git remote get-url {name}" for name in ("one", "two", "three", "four", "five")),
+            *(f"git config --get remote.{name}.url" for name in ("one", "two", "four", "five", "six")),
+        ):
+            ended = await commands.run(Command(text, folder, seconds=30, reads_only=True))
+            said[text] = ended.output.text()
+    assert "s3cret" not in str(said)
+    assert said["git remote get-url one"] == "https://***@example.com/x.git\n"
+    assert said["git remote get-url two"] == "https://****@example.com/x.git\n"
+    assert said["git remote get-url three"] == "https://***@example.com/y.git\n"
+    assert said["git config --get remote.four.url"] == "ssh://***@example.com/z.git\n"
+    assert said["git config --get remote.six.url"] == "https://***@example.com/six.git\n"
+    assert said["git remote get-url five"] == said["git config --get remote.five.url"]
+    assert said["git remote get-url five"] == "ssh://git@example.com/z.git\n"
+    lines = said["git remote -v"].splitlines()
+    assert "one\thttps://***@example.com/x.git (fetch)" in lines
+    assert "one\thttps://***@example.com/push.git (push)" in lines
+
+
 async def test_what_a_submodule_names_is_not_started_either(tmp_path: Path) -> None:
     inner, folder, canary = repository(tmp_path / "inner"), repository(tmp_path / "ws"), tmp_path / "canary"
     git(folder, "submodule", "--quiet", "add", str(inner), "deep")

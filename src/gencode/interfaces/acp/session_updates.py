@@ -249,7 +249,7 @@ class SessionUpdates:
                     self._send_diff(event.task, result)
                     state = "failed" if result.error else "done"
                     self._update_asked(
-                        event.task, result.call, state, result=result.text, images=result.images
+                        event.task, result.call, state, result=result.for_people, images=result.images
                     )
                     self._diffs.pop((event.task, result.call), None)
             case _:
@@ -263,7 +263,7 @@ class SessionUpdates:
         who = " › ".join(path(self._chat.view, task)[1:])
         line = f"{who}: {result.name}({Path(change.path).name})"
         arguments = {"file_path": change.path}
-        call = Call(result.call, result.name, line, arguments, "done", result.text)
+        call = Call(result.call, result.name, line, arguments, "done", result.for_people)
         self.out.add(describe_call(self._id_of(task, result.call), call, self._cwd, change).start())
         self._open_ids.pop((task, result.call), None)
 

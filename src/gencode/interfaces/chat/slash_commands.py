@@ -13,6 +13,7 @@ from msgspec import Struct
 from gencode.agent.ports import StopAction
 from gencode.core.budget import Budget
 from gencode.core.errors import UserMistake
+from gencode.core.ids import clean_id
 from gencode.core.rules import parse_mode
 from gencode.core.spec import AgentSpec, TaskRequest
 from gencode.core.text import visible_line
@@ -87,6 +88,8 @@ WRITE_INSTRUCTIONS = (
     "only what you have verified in files, and nothing that is true of any project."
 )
 MAX_SESSIONS = 200
+SHORTEST_ID = 4
+"""So many characters an id has at least where a text may stand instead."""
 ViewName = Literal[
     "tree",
     "agent",
@@ -135,7 +138,9 @@ COMMANDS = (
     SlashCommand("stop-tree", "[ID]", "stop an agent and all its subagents, in the background too"),
     SlashCommand("resume", "[ID] [TEXT]", "resume an earlier conversation, or a finished agent"),
     SlashCommand(
-        "fork", "ID TEXT", "start an agent with the history of another one (ID@SEQ: up to an event)"
+        "fork",
+        "[ID[@N]] TEXT",
+        "start a subagent that knows all of this conversation, or what the agent ID knew (up to event N)",
     ),
     SlashCommand("sessions", "", "choose one of the conversations of this folder"),
     SlashCommand("rewind", "", "go back to an earlier prompt: the conversation, changed files, or both"),
@@ -373,11 +378,21 @@ async def _resume(chat: ChatSession, typed: ParsedCommand, here: str) -> Command
 async def _fork(chat: ChatSession, typed: ParsedCommand, here: str) -> CommandResult:
     word, text = typed.first()
     task, at, number = word.partition("@")
-    if not text or (at and not number.isdecimal()):
-        raise UserMistake("Name an agent and a prompt: /fork ID TEXT (ID@12 forks at event 12)")
+    if not _is_id(task):
+        task, at, number, text = chat.session or "", "", "", typed.rest
+    if not text or not task or (at and not number.isdecimal()):
+        raise UserMistake(
+            "Say what a copy of this conversation should do: /fork TEXT. For a copy of a subagent: "
+            "/fork ID TEXT (ID@12 forks at event 12)"
+        )
     request = TaskRequest("", text, background=True)
     fork = Fork(int(number) if at else None)
     return ShowView("agent", (await chat.gen.fork_in_background(task, fork, request)).agent_id)
+
+
+def _is_id(word: str) -> bool:
+    """Whether a word is an id rather than the beginning of a text: `add` and `face` could be both."""
+    return clean_id(word) is not None and len(word) >= SHORTEST_ID and any(map(str.isdigit, word))
 
 
 async def _sessions(chat: ChatSession, typed: ParsedCommand, here: str) -> CommandResult:
@@ -463,7 +478,7 @@ async def _model(chat: ChatSession, typed: ParsedCommand, here: str) -> CommandR
         from gencode.interfaces.chat.model_info import model_lines
 
         now = chat.chosen_model or chat.gen.model
-        return PickList(f"Model from the next turn on, now {now.name}", "model", model_lines(chat.gen))
+        return PickList(f"Model for the next turns (now {now.name})", "model", model_lines(chat.gen))
     chat.chosen_model = chat.gen.models.use(typed.rest)
     return StatusMessage(f"Model from the next turn on: {visible_line(chat.chosen_model.name)}")
 

@@ -1,6 +1,7 @@
 """`gen agents list|show|lint|new|add`: lists, shows, checks, creates and copies agents."""
 
 import argparse
+import os
 import shutil
 from pathlib import Path
 
@@ -22,6 +23,7 @@ from gencode.interfaces.cli.open_session import opened
 from gencode.interfaces.cli.parser import Commands, add, add_group, turns
 from gencode.interfaces.cli.terminal_questions import somebody_is_there
 from gencode.interfaces.render.plain_text import note, print_record
+from gencode.permissions.paths import is_inside
 from gencode.places import workspace_at
 from gencode.settings import gen_home
 
@@ -143,8 +145,11 @@ def added(args: argparse.Namespace) -> int:
     found = [
         (each, target / each.name) for part, target in targets.items() for each in sorted(part.iterdir())
     ]
-    if there := [place for _, place in found if place.exists()]:
-        raise UserMistake(f"{there[0]} exists already. Nothing was copied.")
+    within = os.path.realpath(root if user else folder)  # what is in the folder may be a link that leads away
+    for _, place in found:
+        if os.path.lexists(place) or not is_inside(os.path.realpath(place.parent), within):
+            why = "exists already" if os.path.lexists(place) else "is behind a link that leads elsewhere"
+            raise UserMistake(f"{place} {why}. Nothing was copied.")
     for each, place in found:
         if each.is_dir():
             shutil.copytree(each, place)

@@ -1,4 +1,4 @@
-"""`gen sessions list|show|rewind|delete|prune`: conversations, and the only commands that delete anything."""
+"""`gen sessions list|show|rewind|fork|delete|prune`: conversations; no other command deletes anything."""
 
 import argparse
 import sys
@@ -67,6 +67,17 @@ def add_command(commands: Commands, does: str) -> None:
     )
     rewind.add_argument(
         "--overwrite", action="store_true", help="also restore files that you or others changed since"
+    )
+    fork = add(
+        group,
+        "fork",
+        forked,
+        "start a new conversation with all that this one said; the original stays as it is",
+        ("gen sessions fork 9f3a", "gen sessions fork 9f3a --at 12"),
+    )
+    fork.add_argument("id", metavar="ID", help="the conversation; the beginning of its id is enough")
+    fork.add_argument(
+        "--at", type=int, metavar="N", help="only up to its event N, as gen task show --json numbers them"
     )
     delete = add(
         group,
@@ -177,6 +188,15 @@ def _points_table(points: "Sequence[RewindPoint]") -> str:
         return "The conversation has no prompts."
     rows = [[str(each.to), local_time(each.at), str(each.files), point_text(each)] for each in points]
     return table(("N", f"AT ({local_zone()})", "FILES CHANGED", "BACK TO BEFORE"), rows)
+
+
+async def forked(args: argparse.Namespace) -> int:
+    """A new conversation that begins like another one."""
+    async with opened(args) as gen:
+        fork = await gen.fork_session(args.id, at=getattr(args, "at", None))
+    told = f"Forked {fork.forked_from}. Continue the new conversation with: gen --session {fork.agent_id}"
+    print_record(fork, told, as_json="json" in args)
+    return 0
 
 
 async def deleted(args: argparse.Namespace) -> int:

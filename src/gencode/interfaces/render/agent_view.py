@@ -319,7 +319,7 @@ def _told(agent: AgentView, fact: MessageAdded) -> AgentView:
             spoken = replace(agent, turns=turns, model=reply.model or agent.model, usage=usage)
             return replace(spoken, step=step, said="", resting=not reply.calls and not reply.partial)
         case ToolMessage(results) if results:
-            call = f"{agent.call} → {gist(results[-1].text, results[-1].error)}"[:STEP_ROOM]
+            call = f"{agent.call} → {gist(results[-1].for_people, results[-1].error)}"[:STEP_ROOM]
             return replace(agent, call=call, step=call, activity="thinking", failed=results[-1].error)
         case ToolMessage():
             return replace(agent, step=agent.call or "thinking", activity="thinking")

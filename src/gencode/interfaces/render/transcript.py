@@ -113,6 +113,8 @@ class Call(Struct, frozen=True):
     why: str = ""
     declined: bool = False
     """Whether a person declined it."""
+    said: str = ""
+    """What they wrote when they declined it."""
     step: str = ""
     child: str = ""
     group: int = 1
@@ -270,7 +272,14 @@ def _decided(now: Transcript, fact: CallDecided) -> Transcript:
     match fact.decision.action:
         case Action.DENY:
             declined = fact.decision.by is DecidedBy.USER
-            return _changed(now, fact.call, state="denied", why=fact.decision.why, declined=declined)
+            return _changed(
+                now,
+                fact.call,
+                state="denied",
+                why=fact.decision.why,
+                declined=declined,
+                said=fact.decision.said,
+            )
         case Action.ASK:
             return _changed(now, fact.call, state="asked", why=fact.decision.why)
         case Action.ALLOW:
@@ -318,7 +327,7 @@ def _answered(now: Transcript, result: ToolResult) -> Transcript:
         now,
         result.call,
         state=state,
-        result=result.text,
+        result=result.for_people,
         child=child,
         tail="",
         ran=bool(ran),
@@ -441,7 +450,7 @@ def said(message: Message) -> Iterator[str]:
                 yield f"→ {visible_line(call.name)} {msgspec.json.encode(call.input).decode()}"
         case ToolMessage():
             for result in message.results:
-                lines = _indented(result.text) if result.text else []
+                lines = _indented(said) if (said := result.for_people) else []
                 yield f"← {visible_line(result.name)}{' (error)' if result.error else ''}"
                 yield from lines[:RESULT_LINES]
                 if len(lines) > RESULT_LINES:

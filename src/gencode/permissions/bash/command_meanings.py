@@ -1,4 +1,4 @@
-"""What a command means by its name: shells, eval, find, builtins that run code."""
+"""Finds the code that a command runs: scripts of shells, eval and trap, commands of find, builtins."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
+from gencode.core.text import word_set
 from gencode.permissions.bash.forms import made_unknown, values_of
 from gencode.permissions.bash.nested_shells import SHELLS, fed_by_process, is_stdin, shell_use, trap_text
 from gencode.permissions.bash.parts import FrameKind, Part, ShellWord, Unparsable
@@ -23,24 +24,8 @@ _MOVES = frozenset({"cd", "pushd", "popd"})
 _SOURCES = frozenset({"source", "."})
 _KEEPS_TEXT = frozenset({"eval", "trap", "alias"})
 _FIND_RUNS = frozenset({"-exec", "-execdir", "-ok", "-okdir"})
-_SUBSCRIPTS = frozenset(
-    [
-        "test",
-        "[",
-        "printf",
-        "read",
-        "unset",
-        "declare",
-        "typeset",
-        "local",
-        "export",
-        "readonly",
-        "let",
-        "mapfile",
-        "readarray",
-        "getopts",
-        "wait",
-    ]
+_SUBSCRIPTS = word_set(
+    "test [ printf read unset declare typeset local export readonly let mapfile readarray getopts wait"
 )
 _COMPLETES = frozenset({"compgen", "complete"})
 _OPTION_RUNS = {
@@ -99,7 +84,7 @@ class FolderChange(NamedTuple):
 class CommandMeaning(Struct):
     """What the names in a part say: why it is opaque, the scripts and commands it runs, where a `cd` leads.
 
-    `handed` are texts that a dispatcher may give to a shell: only deny and ask rules look at them.
+    `strict_scripts` are texts that a dispatcher may give to a shell: only deny and ask rules look at them.
     """
 
     opaque: str = ""
@@ -108,8 +93,8 @@ class CommandMeaning(Struct):
     idle: bool = False
     """It is eval, trap or a plain shell with nothing to run."""
     scripts: list[NestedScript] = []
-    carried: list[Part] = []
-    handed: list[NestedScript] = []
+    exec_parts: list[Part] = []
+    strict_scripts: list[NestedScript] = []
 
 
 def places_of_names(values: Sequence[str | None], found: WrapperReach) -> tuple[int, ...]:
@@ -146,13 +131,13 @@ def meaning(
         if name in SHELLS:
             _shell(means, words, at, fed, alone=alone)
         elif name == "find":
-            means.carried = means.carried or _carried_by_find(words[at + 1 :])
+            means.exec_parts = means.exec_parts or _exec_parts(words[at + 1 :])
         elif name in _MOVES:
             means.move = FolderChange(None) if means.move else _destination(name, words[at + 1 :])
         elif name in TAKES_SHELL_TEXT:
-            means.handed.extend(_handed(words[at + 1 :]))
+            means.strict_scripts.extend(_shell_words(words[at + 1 :]))
         elif name in RUNNERS and found.runs_from >= 0:
-            _runner(means, words, found.runs_from)
+            _runner(means, words, found.runs_from, assigns=bool(part.assignments))
         elif at in found.heads:
             _builtin(means, name, words[at + 1 :], fed, bare=words[at].value == name)
     return means
@@ -251,16 +236,20 @@ def _may_hold_a_subscript(word: ShellWord) -> bool:
     return "$(" in text or "${" in text or "`" in text
 
 
-def _runner(means: CommandMeaning, words: Sequence[ShellWord], begin: int) -> None:
-    """A program that runs another one: shells behind it read scripts as well."""
-    means.handed.extend(_shell_texts(words[begin:]))
+def _runner(means: CommandMeaning, words: Sequence[ShellWord], begin: int, *, assigns: bool) -> None:
+    """A program that runs another one: shells behind it read scripts as well.
+
+    With an assignment before it a shell may also run a file, as BASH_ENV names one.
+    """
+    means.strict_scripts.extend(_shell_texts(words[begin:]))
     for at in range(begin, len(words)):
         name = base_name(words[at].value) if words[at].literal else ""
         if name in SHELLS:
             use = shell_use(words, at, alone=False)
-            means.opaque = means.opaque or ("" if use.script else use.opaque)
+            assigns = assigns or any("=" in word.value for word in words[begin:at])
+            means.opaque = means.opaque or ("" if use.script and not assigns else use.opaque)
         elif name in TAKES_SHELL_TEXT:
-            means.handed.extend(_handed(words[at + 1 :]))
+            means.strict_scripts.extend(_shell_words(words[at + 1 :]))
             return
 
 
@@ -271,7 +260,7 @@ def _shell_texts(words: Sequence[ShellWord]) -> Iterator[NestedScript]:
             yield NestedScript(word.value, False)
 
 
-def _handed(words: Sequence[ShellWord]) -> Iterator[NestedScript]:
+def _shell_words(words: Sequence[ShellWord]) -> Iterator[NestedScript]:
     """The words of a dispatcher that a shell would take apart."""
     for word in words:
         text = word.value
@@ -280,10 +269,10 @@ def _handed(words: Sequence[ShellWord]) -> Iterator[NestedScript]:
             yield NestedScript(text[option.end() :] if option else text, False)
 
 
-def _carried_by_find(words: Sequence[ShellWord]) -> list[Part]:
+def _exec_parts(words: Sequence[ShellWord]) -> list[Part]:
     """The commands of `-exec` and its kin."""
     values = values_of(words)
-    carried: list[Part] = []
+    exec_parts: list[Part] = []
     at = 0
     while at < len(values):
         begins = values[at] in _FIND_RUNS
@@ -301,9 +290,9 @@ def _carried_by_find(words: Sequence[ShellWord]) -> list[Part]:
                 ]
             )
             source = " ".join([word.source for word in words[at:end]])
-            carried.append(Part("command", command, source=source))
+            exec_parts.append(Part("command", command, source=source))
         at = end + 1
-    return carried
+    return exec_parts
 
 
 def _ends_exec(values: Sequence[str | None], at: int) -> bool:

@@ -55,10 +55,10 @@ class Unit(Struct):
     """One part with everything about it that does not depend on a policy.
 
     `words` are what transparent wrappers leave of its words. `more_than_read` says why it is not read-only.
-    A `plain_shell` is `sh -c` whose script takes its place. An `echoed` unit is text a dispatcher hands to a
-    shell: only deny and ask rules look at it. `tracks` is what those rules read, `forms` what allow rules
-    read. `exact` are the words that a rule must equal to lift a guard. `move`: it changes the folder;
-    `own` are the folders that it goes to for itself, as `git -C` does (None where one is not known).
+    A `plain_shell` is `sh -c` whose script takes its place. A `strict_only` unit is text that a dispatcher
+    hands to a shell: only deny and ask rules look at it. `tracks` is what those rules read, `forms` what
+    allow rules read. `exact` are the words that a rule must equal to lift a guard. `move`: it changes the
+    folder; `own` are the folders that it goes to for itself, as `git -C` does (None where one is not known).
     `behind_xargs`: further words come when it runs, and for `replaced`.
     """
 
@@ -67,7 +67,7 @@ class Unit(Struct):
     opaque: str = ""
     more_than_read: str = ""
     plain_shell: bool = False
-    echoed: bool = False
+    strict_only: bool = False
     tracks: tuple[Track, ...] = ()
     forms: tuple[AllowForm, ...] = ()
     exact: tuple[str, ...] | None = None
@@ -82,7 +82,7 @@ class Unit(Struct):
 
         What is allowed by this is run by this: the gate and whoever runs a command ask nothing else.
         """
-        return self.echoed or self.plain_shell or not self.more_than_read
+        return self.strict_only or self.plain_shell or not self.more_than_read
 
     @property
     def is_git(self) -> bool:
@@ -141,47 +141,49 @@ class _UnitCollector:
         self.units: list[Unit] = []
         self._nested_text = 0
 
-    def add(self, parts: Iterable[Part], depth: int, *, carried: bool = False, echoed: bool = False) -> None:
-        """Add parts and whatever is inside them. `carried` ones are run by find."""
+    def add(
+        self, parts: Iterable[Part], depth: int, *, in_exec: bool = False, strict_only: bool = False
+    ) -> None:
+        """Add parts and whatever is inside them. `in_exec`: find runs them."""
         for part in map(with_braces_expanded, parts):
             if len(self.units) >= MOST_PARTS:
                 raise Unparsable(f"it has more than {MOST_PARTS:,} parts")
             if part.kind != "command" or not part.words:
-                self.units.append(_without_command(part, echoed=echoed))
+                self.units.append(_without_command(part, strict_only=strict_only))
             else:
-                self._look(part, depth, carried=carried, echoed=echoed)
+                self._look(part, depth, in_exec=in_exec, strict_only=strict_only)
 
-    def _look(self, part: Part, depth: int, *, carried: bool, echoed: bool) -> None:
+    def _look(self, part: Part, depth: int, *, in_exec: bool, strict_only: bool) -> None:
         values = values_of(part.words)
         found = reach(values)
         if found is NOTHING_WRAPPED and not part.assignments and not part.opaque and _is_common(values[0]):
-            self.units.append(_simple(part, values, echoed=echoed))
+            self.units.append(_simple(part, values, strict_only=strict_only))
             return
         behind = words_behind_xargs(part.words, found) if found.xargs >= 0 else part.words
         places = places_of_names(values, found)
         means = _NOTHING_SPECIAL
         if places:
-            wrapped = carried or found.xargs >= 0 or found.free_from >= 0
+            wrapped = in_exec or found.xargs >= 0 or found.free_from >= 0
             means = meaning(part, behind, found, places, alone=not wrapped and _only_safe(part))
         unit = _with_command(part, values, found, behind, means)
-        unit.echoed = echoed
+        unit.strict_only = strict_only
         self.units.append(unit)
         if places:
             self._go_deeper(unit, means, depth + 1)
 
     def _go_deeper(self, unit: Unit, means: CommandMeaning, depth: int) -> None:
         if depth > _MOST_NESTED:
-            if means.scripts or means.carried:
+            if means.scripts or means.exec_parts:
                 raise Unparsable("scripts are nested too deeply in it")
             return
         for script in means.scripts:
-            self._nest(script, depth, unit, echoed=unit.echoed)
-        carried = [replace(part, frame=unit.part.frame) for part in means.carried]
-        self.add(carried, depth, carried=True, echoed=unit.echoed)
-        for script in means.handed:
-            self._nest(script, depth, unit, echoed=True)
+            self._nest(script, depth, unit, strict_only=unit.strict_only)
+        exec_parts = [replace(part, frame=unit.part.frame) for part in means.exec_parts]
+        self.add(exec_parts, depth, in_exec=True, strict_only=unit.strict_only)
+        for script in means.strict_scripts:
+            self._nest(script, depth, unit, strict_only=True)
 
-    def _nest(self, script: NestedScript, depth: int, owner: Unit, *, echoed: bool) -> None:
+    def _nest(self, script: NestedScript, depth: int, owner: Unit, *, strict_only: bool) -> None:
         if script.empty or (not script.certain and not script.text.strip()):
             return
         self._nested_text += len(script.text)
@@ -195,10 +197,10 @@ class _UnitCollector:
                 name = owner.words[0].source if owner.words else owner.part.source
                 raise Unparsable(f"the script of {name} cannot be read: {refusal}") from None
             return
-        self.add(parts, depth, echoed=echoed)
+        self.add(parts, depth, strict_only=strict_only)
 
 
-def _without_command(part: Part, *, echoed: bool) -> Unit:
+def _without_command(part: Part, *, strict_only: bool) -> Unit:
     """A redirection, a bare assignment, or words that run nothing."""
     more = part.opaque
     if part.kind == "write":
@@ -206,17 +208,17 @@ def _without_command(part: Part, *, echoed: bool) -> Unit:
     elif not more:
         more = _unsafe(part, bare=True)
     tracks = _assignment_tracks(part) if part.kind == "command" else ()
-    return Unit(part, opaque=part.opaque, more_than_read=more, echoed=echoed, tracks=tracks)
+    return Unit(part, opaque=part.opaque, more_than_read=more, strict_only=strict_only, tracks=tracks)
 
 
 def _is_common(name: str | None) -> bool:
     return name is not None and base_name(name) not in SPECIAL
 
 
-def _simple(part: Part, values: tuple[str | None, ...], *, echoed: bool) -> Unit:
+def _simple(part: Part, values: tuple[str | None, ...], *, strict_only: bool) -> Unit:
     """What most commands are: a known name that means nothing here, and words."""
     track = Track(values, (0,), _NOWHERE)
-    unit = Unit(part, part.words, echoed=echoed, tracks=(track,), forms=(AllowForm(track),))
+    unit = Unit(part, part.words, strict_only=strict_only, tracks=(track,), forms=(AllowForm(track),))
     unit.more_than_read = not_read_only(part.words, behind_xargs=False)
     if unit.is_git:
         unit.own = git_folders(part.words)

@@ -1,37 +1,15 @@
-"""Simple commands: assignments, words and redirections in any order that bash allows."""
+"""Parses simple commands: assignments, words and redirections in any order that bash allows."""
 
 import re
 
+from gencode.core.text import word_set
 from gencode.permissions.bash.parts import Assignment, Part, ShellWord, Unparsable, WordPiece
 from gencode.permissions.bash.redirections import PartDraft, Redirections
 from gencode.permissions.bash.scanner import NAME, WORD_ENDS
 from gencode.permissions.bash.words import PLAIN, PLAIN_WORDS, bare, plain_words
 
-RESERVED = frozenset(
-    [
-        "if",
-        "then",
-        "elif",
-        "else",
-        "fi",
-        "for",
-        "while",
-        "until",
-        "do",
-        "done",
-        "case",
-        "esac",
-        "in",
-        "select",
-        "function",
-        "time",
-        "coproc",
-        "{",
-        "}",
-        "!",
-        "[[",
-        "]]",
-    ]
+RESERVED = word_set(
+    "if then elif else fi for while until do done case esac in select function time coproc { } ! [[ ]]"
 )
 
 RESERVED_WORD = rf"(?:{'|'.join(map(re.escape, sorted(RESERVED)))}){WORD_ENDS}"

@@ -1,4 +1,4 @@
-"""Compound commands: groups, loops, conditions, case, functions and coprocesses.
+"""Parses compound commands: groups, loops, conditions, case, functions and coprocesses.
 
 None of them runs anything by itself. What they read becomes a part that is inert: the words of a loop, the
 patterns of a case, the redirections behind a group.

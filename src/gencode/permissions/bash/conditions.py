@@ -1,4 +1,4 @@
-"""`[[ … ]]`: operands, operators, and the regular expressions with their own reading of parentheses."""
+"""Parses `[[ … ]]`: operands, operators, and regular expressions, in which parentheses are plain text."""
 
 import re
 

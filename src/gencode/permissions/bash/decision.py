@@ -211,7 +211,7 @@ def _decide(reading: CommandReading, at: int, rules: BashRules, mode: Mode) -> P
         path, doubt = _path_findings(unit, reading.named(at), applied)
         if path and path.action is _DENY:
             return path
-    if mode is _PLAN and unit.more_than_read and not unit.echoed:  # step 2
+    if mode is _PLAN and unit.more_than_read and not unit.strict_only:  # step 2
         return PartFinding(_DENY, "plan", unit)
     if rules.ask:  # step 3
         return PartFinding(_ASK, "rule", unit, rules.ask)
@@ -237,7 +237,7 @@ def _limited(unit: Unit, rules: BashRules) -> Rule | None:
 
 def _covered(unit: Unit, guard: str, rules: BashRules, *, plan: bool) -> PartFinding:
     """Steps 4 to 7, and the rest of step 2: no rule forbids it; is it shown to be covered?"""
-    if unit.echoed:
+    if unit.strict_only:
         return PartFinding(_ALLOW, "plain shell", unit)
     if guard and (plan or unit.exact is None or unit.exact not in rules.exact):  # step 4
         return PartFinding(_ASK, "plan guard" if plan else "guard", unit, detail=guard)

@@ -1,4 +1,4 @@
-"""Commands that destroy what nobody gets back: everything below a folder of importance, or a whole disk.
+"""Detects destructive commands: `rm -r` of an important folder, or writing to a disk.
 
 They need approval in every mode, whatever a rule for all commands says. Only words are looked at.
 """

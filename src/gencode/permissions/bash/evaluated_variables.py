@@ -1,4 +1,4 @@
-"""Variables whose value bash evaluates: integers, whose subscripts may run commands, and the prompt PS4."""
+"""Variables whose value bash evaluates: integers, the prompt PS4, and BASH_ENV, which names a script."""
 
 import re
 from collections.abc import Container, Iterator, Sequence
@@ -74,4 +74,6 @@ def _is_set(command: str, found: re.Match[str], value: str | None, integers: Con
 def _is_evaluated(name: str, value: str | None, integers: Container[str]) -> bool:
     if name in integers:
         return value is None or not _NUMBER.fullmatch(value)
+    if name == "BASH_ENV":
+        return value != ""
     return name in _EXPANDED and (value is None or "$" in value or "`" in value)

@@ -1,4 +1,4 @@
-"""What begins with a dollar sign or a backtick: variables, substitutions, arithmetic.
+"""Parses expansions: variables, command substitutions, arithmetic.
 
 The plain forms of a variable and what is substituted are dynamic pieces. Every other `${…}` may assign, look
 up names or evaluate text, so it makes the part opaque; the commands in it are found all the same.

@@ -1,4 +1,4 @@
-"""Here-documents: where their text begins and ends, and what is substituted in it."""
+"""Parses here-documents: where their text begins and ends, and what is substituted in it."""
 
 import re
 from typing import NamedTuple

@@ -1,4 +1,4 @@
-"""What a shell command such as `sh -c` will run, as far as its words show.
+"""Finds the script that a shell such as `sh -c` runs, as far as its words show.
 
 `sh -c 'text'` with nothing else is plain: its script takes its place. Every other way to hand a shell its
 script is opaque, but a script that stands there as text is still taken apart, so that deny rules reach it.

@@ -1,4 +1,4 @@
-"""What a command line is made of once it is parsed: parts, words and the pieces of words.
+"""The syntax of a parsed command line, as a flat list of parts, with their words and pieces of words.
 
 The parser gives a flat list of parts, because every part is decided alone and the strictest decision wins;
 how they hang together (pipes, loops, substitutions) never makes anything laxer. None of them can be part of a

@@ -140,7 +140,7 @@ def _by_table(command: str, table: OptionTable) -> Callable[[_Words], None]:
     return condition
 
 
-def _check_carried(words: _Words, position: int) -> int:
+def _check_exec(words: _Words, position: int) -> int:
     """Where the command of `find -exec` ends. It may be any that reads whatever its arguments are."""
     end = position
     while end < len(words) and text_of(words[end]) != ";":
@@ -168,7 +168,7 @@ def _find(words: _Words) -> None:
             position += 1
             in_expression = True
         elif text == "-exec":
-            position = _check_carried(words, position)
+            position = _check_exec(words, position)
             in_expression = True
         elif text in readonly_tables.FIND_PLAIN:
             in_expression = in_expression or text not in readonly_tables.FIND_BEFORE_PATHS

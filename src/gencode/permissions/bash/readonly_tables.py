@@ -4,12 +4,8 @@ The lists of its first edition are word for word; what its second edition (13k) 
 the options that are safe. `readonly` holds what is said beside them.
 """
 
+from gencode.core.text import word_set as _set
 from gencode.permissions.bash.options import OptionTable
-
-
-def _set(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
 
 SAFE_NAMES = _set(
     "LANG TZ NO_COLOR FORCE_COLOR CLICOLOR COLUMNS LINES CI NODE_ENV RUST_LOG RUST_BACKTRACE"

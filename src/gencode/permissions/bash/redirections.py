@@ -1,4 +1,4 @@
-"""Redirections: what is written becomes a part of its own, what is read or fed belongs to the command."""
+"""Parses redirections: a written file is a part of its own, inputs belong to the command."""
 
 import re
 

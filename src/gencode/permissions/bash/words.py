@@ -1,4 +1,4 @@
-"""Words: from characters, quotes and expansions to pieces whose value is known or dynamic."""
+"""Parses words: quotes and expansions become pieces whose value is known or dynamic."""
 
 import re
 

@@ -9,43 +9,14 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from gencode.core.text import word_set
 from gencode.permissions.bash.readonly import safe_name
 from gencode.permissions.bash.rule_automaton import Values
 
-DISPATCHERS = frozenset(
-    [
-        "sudo",
-        "doas",
-        "su",
-        "runuser",
-        "pkexec",
-        "exec",
-        "builtin",
-        "setsid",
-        "ionice",
-        "taskset",
-        "chrt",
-        "strace",
-        "ltrace",
-        "flock",
-        "unshare",
-        "nsenter",
-        "chroot",
-        "busybox",
-        "toybox",
-        "watch",
-        "script",
-        "parallel",
-        "ssh",
-        "systemd-run",
-        "firejail",
-        "proot",
-        "fakeroot",
-        "unbuffer",
-        "docker",
-        "podman",
-        "kubectl",
-    ]
+DISPATCHERS = word_set(
+    "sudo doas su runuser pkexec exec builtin setsid ionice taskset chrt strace ltrace flock unshare "
+    "nsenter chroot busybox toybox watch script parallel ssh systemd-run firejail proot fakeroot unbuffer "
+    "docker podman kubectl"
 )
 
 TAKES_SHELL_TEXT = frozenset({"su", "runuser", "ssh", "watch", "script", "parallel", "flock"})
@@ -88,29 +59,8 @@ Deny and ask rules look at every suffix behind it; for allow rules they are comm
 """
 
 _DISPATCHER_VALUED: dict[str, frozenset[str]] = {
-    "sudo": frozenset(
-        [
-            "-u",
-            "-g",
-            "-U",
-            "-h",
-            "-p",
-            "-C",
-            "-D",
-            "-R",
-            "-r",
-            "-t",
-            "-T",
-            "-a",
-            "-c",
-            "--user",
-            "--group",
-            "--other-user",
-            "--host",
-            "--prompt",
-            "--chdir",
-            "--chroot",
-        ]
+    "sudo": word_set(
+        "-u -g -U -h -p -C -D -R -r -t -T -a -c --user --group --other-user --host --prompt --chdir --chroot"
     ),
     "doas": frozenset({"-u", "-C", "-a"}),
     "exec": frozenset({"-a"}),

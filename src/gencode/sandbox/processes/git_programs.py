@@ -1,7 +1,8 @@
-"""Keeps an agent's git commands from starting programs that a repository's settings name.
+"""Keeps git commands that only read from starting programs of a repository, and from showing passwords.
 
 A command that was allowed because it only reads must not run what a repository names: filters, diff drivers,
-what its submodules name in theirs. Git itself tells which there are; that starts nothing. These calls block.
+what its submodules name in theirs. It shows the URLs of remotes without the passwords in them. Git itself
+tells which there are; that starts nothing. These calls block.
 """
 
 import os
@@ -38,6 +39,11 @@ _CONVERSION = re.compile(r"diff\..*\.textconv", re.IGNORECASE | re.DOTALL)
 _SWITCHED_OFF = re.compile(r"filter\..*\.required", re.IGNORECASE | re.DOTALL)
 _CACHED_CONVERSION = re.compile(r"diff\..*\.cachetextconv", re.IGNORECASE | re.DOTALL)
 _SUBMODULE = re.compile(r"(?P<name>submodule\..+)\.[^.]+", re.IGNORECASE | re.DOTALL)
+_REMOTE = re.compile(
+    r"(?:remote\..*\.(?:url|(?P<push>pushurl))|branch\..*\.(?:pushremote|remote))", re.IGNORECASE | re.DOTALL
+)
+_PASSWORD = re.compile(r"(?<=://)(?:[^/@]*:[^/]*|(?<=https://)[^/]+|(?<=http://)[^/]+)@")
+"""A name and a password in a URL; over HTTP a name alone may be a token."""
 _QUOTES = str.maketrans("", "", "\"'\\\n")
 
 # Git has no value of `diff.external` that means none, so it gets one that prints the plain difference. Git
@@ -78,8 +84,13 @@ def neutral_settings(cwd: Path, environ: Mapping[str, str]) -> dict[str, str]:
     found: dict[str, str] = {}
     for git in _programs(environ):
         repository = _Repository(git, cwd, environ)
-        for scope, name in repository.settings():
+        for scope, name, value in repository.settings():
             found |= _neutral(scope, name)
+            if (remote := _REMOTE.fullmatch(name)) and (shown := _PASSWORD.sub("***@", value)) != value:
+                while f"url.{shown}.insteadOf" in found:
+                    shown = shown.replace("***", "****", 1)
+                found[f"url.{shown}.insteadOf"] = value
+                found |= {} if remote["push"] else {name: shown}  # what `git config --get` shows
         for name in repository.submodules():
             found[f"{name}.ignore"] = "all"
     sizes = (_BYTES_OF_A_SETTING + len(os.fsencode(name)) + len(value) for name, value in found.items())
@@ -127,16 +138,18 @@ class _Repository:
         self._cwd = cwd
         self._environ = dict(environ)
 
-    def settings(self) -> Iterator[tuple[str, str]]:
-        """The scope and the name of every setting that git reads here."""
-        listed, whole = self._said("config", "--null", "--name-only", "--show-scope", "--list")
+    def settings(self) -> Iterator[tuple[str, str, str]]:
+        """The scope, the name and the value of every setting that git reads here."""
+        listed, whole = self._said("config", "--null", "--show-scope", "--list")
         if not whole:
             raise _refusal("cannot be read as a whole")
         words = listed.split("\0")
         pairs = list(zip(words[::2], words[1::2], strict=False))
         if _OVERRULED not in (scope for scope, _ in pairs):
             raise _refusal("cannot be overruled, because this git is older than 2.31")
-        yield from pairs
+        for scope, setting in pairs:
+            name, _, value = setting.partition("\n")
+            yield scope, name, value
 
     def submodules(self) -> Iterator[str]:
         """The sections of all submodules, wherever git may read them from.

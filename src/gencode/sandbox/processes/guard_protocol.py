@@ -1,4 +1,4 @@
-"""What a command guard is told to run, as one block of bytes. Both sides read this file."""
+"""The wire format of a launch order: what a command guard has to run. Both sides read this file."""
 
 import os
 from collections.abc import Mapping, Sequence

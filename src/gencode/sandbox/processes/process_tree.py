@@ -1,4 +1,4 @@
-"""The descendants of a process, and how a whole family is ended.
+"""Lists the descendants of a process, and ends them all.
 
 On Linux the root of a family adopts its orphans, so whoever is left is always reachable from it, and when the
 kernel says that it has no child, nobody is left. Where orphans cannot be adopted (macOS) a family is what
