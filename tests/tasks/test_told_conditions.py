@@ -90,6 +90,7 @@ async def test_an_agent_may_start_commands_in_the_background_only_if_it_can_stop
         offered = {each.name: each.parameters["properties"] for each in request.tools}
         stops = {"TaskOutput", "TaskStop"} <= offered.keys()
         assert ("run_in_background" in offered["Bash"], stops) == (name != "Explore",) * 2
+        assert "KillShell" not in offered
 
 
 async def test_whether_anybody_can_approve_is_in_the_prompt(tmp_path: Path) -> None:

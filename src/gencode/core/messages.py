@@ -131,7 +131,9 @@ class ToolResult(Struct, frozen=True, gc=False, omit_defaults=True):
         """What a model reads. GenCode's words come before a foreign text, so that it cannot forge them."""
         if not self.foreign:
             return f"{self.text}\n[{self.note}]" if self.note else self.text
-        head = self.note or ("Exit code 0." if self.trace.commands else "Output:")
+        ran = self.trace.commands
+        well = "Exit code 0." if ran and ran[0].exit == 0 else ""
+        head = " ".join(part for part in (well, self.note) if part) or "Output:"
         return f"[{head}]\n{self.text}".rstrip("\n")
 
     @property

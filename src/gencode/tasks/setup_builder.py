@@ -44,7 +44,8 @@ if TYPE_CHECKING:
 SHALLOWEST = 1
 """The smallest limit of nesting: the main agent may start agents, those may not."""
 STARTS = ("Task", "spawn", "spawn_subagent")
-FOLLOWS = ("TaskOutput", "TaskStop")
+FOLLOWS = ("TaskOutput", "TaskStop", "KillShell")
+STOPS = ("TaskStop", "KillShell")
 MAINS_OWN = ("message", "cron", "spawn", "spawn_subagent")
 """Tools only for the agent that leads a conversation, whatever files of others name."""
 MEMORY = ("memory_list", "memory_read", "memory_write", "memory_append", "memory_patch")
@@ -229,7 +230,7 @@ class RunSetupBuilder:
             written = [name for name, tool in toolbox.items() if tool.effect == "write"] if plans else ()
             toolbox = toolbox.without(name for name in written if name not in MEMORY_TOOLS)
             toolbox = toolbox.hiding(BASH, "network") if plans else toolbox
-            if plans or "TaskStop" not in toolbox:
+            if plans or not any(name in toolbox for name in STOPS):
                 toolbox = toolbox.hiding(BASH, "run_in_background")
             self._toolboxes[key] = toolbox.offering(offered)
         return self._toolboxes[key]

@@ -56,7 +56,7 @@ async def BASH(
     waits = STOP_FIRST.format(seconds=ctx.command_seconds) if ctx.command_seconds else ""
     return ToolOutput(
         f"Started in the background as {shell.id}. Its output grows in {shell.file} (page it with Read). "
-        f"You are notified when it ends. It is stopped when you stop it or the session closes.{waits}",
+        f"You are notified when it ends; TaskStop stops it.{waits}",
         Trace(commands=(shell.run,)),
     )
 

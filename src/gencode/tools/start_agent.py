@@ -97,8 +97,8 @@ def started(outcome: Outcome) -> str:
     known = "".join(f" Note: {disarmed_line(each, LONGEST_NOTE)}." for each in outcome.evidence.warnings)
     return (
         f"{outcome.agent} is running in the background as task {outcome.agent_id}.{known} "
-        f'Continue; its result is sent to you. To wait for it: TaskOutput(task_id="{outcome.agent_id}"). '
-        f'To stop it: TaskStop(task_id="{outcome.agent_id}").{file}'
+        "Continue; its result is sent to you. TaskOutput waits for it, TaskStop stops it, and SendMessage "
+        f"tells it something.{file}"
     )
 
 
