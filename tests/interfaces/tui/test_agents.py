@@ -210,7 +210,9 @@ async def test_what_is_typed_in_the_transcript_goes_to_the_text(tmp_path: Path) 
 
 async def test_an_agent_that_is_woken_is_said_to_go_on_without_questions(tmp_path: Path) -> None:
     script = turns(main=[says("", send("alpha")), says("ok")], explore=[says("found"), says("more")])
-    async with seated(tmp_path, size=(120, 30), script=script) as setup:
+    async with seated(
+        tmp_path, size=(120, 30), script=script, settings={"background_questions": False}
+    ) as setup:
         await setup.type("go")
         await setup.rests()
         (task,) = setup.chat.view.launched(setup.chat.session or "")

@@ -21,7 +21,7 @@ async def test_modes_models_agents_and_conversations_are_chosen_from_lists(tmp_p
         await setup.press("up", "enter")
         await setup.until(lambda: setup.app.mode is Mode.PLAN, "the mode above the one that was in effect")
         await setup.type("/model")
-        await setup.assert_sees("Model from the next turn on")
+        await setup.assert_sees("Model for the next turns")
         await setup.press(*"offline", "enter")
         await setup.until(lambda: setup.app.model_name == "offline-search", "the model")
         await setup.type("/model")
