@@ -23,6 +23,7 @@ import hypothesis
 import pytest
 
 from tests.doors import reaches_inside
+from tests.started_processes import StartedProcesses
 from tests.warm_start import WarmStarts
 
 if TYPE_CHECKING:
@@ -44,6 +45,7 @@ os.environ.pop("PYTHONUNBUFFERED", None)  # a `gen` whose output nobody reads wo
 signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGQUIT, signal.SIG_DFL)
 WARM = WarmStarts()
+STARTED = StartedProcesses()
 BEGAN = pytest.StashKey[float]()
 """The processor time of this process, and of those that it waited for, before a test."""
 SHOWN = 40
@@ -140,6 +142,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(Unmet(), "unmet-needs")
     config.pluginmanager.register(Costs(), "costs")
     WARM.install()
+    STARTED.install()
     config.add_cleanup(WARM.close)
 
 
@@ -178,6 +181,18 @@ def pytest_runtest_makereport(
     if call.when == "teardown":
         report.user_properties.append(("processor", sum(os.times()[:4]) - item.stash[BEGAN]))
     return report
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
+    """A test that fails leaves no process behind."""
+    STARTED.forget()
+    try:
+        return (yield)
+    except BaseException:
+        if isinstance(item, pytest.Function):
+            STARTED.end(item.funcargs["home"])
+        raise
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -41,14 +41,10 @@ attempt("own child", lambda: os.waitpid(os.spawnlp(os.P_NOWAIT, "true", "true"),
 def test_a_command_reaches_no_process_outside_and_no_call_that_is_filtered(yard: Yard) -> None:
     filtered = "filtered" if yard.wall.name.startswith("Landlock") and call_filter(own_processes=True) else ""
     outsider = subprocess.Popen(["/bin/sleep", "100"])
-    try:
-        words = [sys.executable, "-I", "-c", REACH_OUT, str(outsider.pid), filtered]
-        ended = subprocess.run(
-            yard.argv(*words), cwd=yard.workspace, capture_output=True, text=True, check=False
-        )
-    finally:
-        outsider.kill()
-        outsider.wait()
+    words = [sys.executable, "-I", "-c", REACH_OUT, str(outsider.pid), filtered]
+    ended = subprocess.run(yard.argv(*words), cwd=yard.workspace, capture_output=True, text=True, check=False)
+    outsider.kill()
+    outsider.wait()
     assert (ended.stdout.split("\n")[:-1], ended.stderr) == (["own limits", "own child"], "")
 
 

@@ -19,7 +19,7 @@ from gencode.core.task import transcript_of
 from gencode.providers.scripted import ScriptedProvider
 from gencode.stores.memory import MemoryStore
 from gencode.testing import Overhearing, call, reported, says
-from tests.stories.seeds import results
+from tests.seeds.setup import results
 
 Turns = Sequence[Mapping[str, Any]]
 FIRST = "00000002"

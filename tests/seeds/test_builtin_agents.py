@@ -8,7 +8,7 @@ from gencode.core.rules import Mode
 from gencode.testing import call, says, scripted
 from tests.seeds.playing import FIRST, asks_for, play, task
 from tests.seeds.rows import seed
-from tests.stories.seeds import auth_project
+from tests.seeds.setup import auth_project
 
 FREE = {"permission_mode": "dontAsk"}
 READS = ["Read", "Glob", "Grep", "WebFetch", "WebSearch"]

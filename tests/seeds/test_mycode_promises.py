@@ -15,9 +15,9 @@ from gencode.testing import call, says, scripted
 from tests.interfaces.cli.running import gen, script
 from tests.seeds.playing import FIRST, SECOND, Played, asks_for, play, task
 from tests.seeds.rows import seed
+from tests.seeds.setup import auth_project
 from tests.stories.agent_file import write_agent
 from tests.stories.detached_agent import begun, wait_for, worker_of
-from tests.stories.seeds import auth_project
 from tests.virtual_clock import virtual_time
 
 FREE = {"permission_mode": "dontAsk"}

@@ -17,7 +17,7 @@ from tests.providers.dialects import chat
 from tests.providers.fake_server import fake_server, streamed
 from tests.seeds.playing import FIRST, asks_for, play, task
 from tests.seeds.rows import seed
-from tests.stories.seeds import auth_project
+from tests.seeds.setup import auth_project
 from tests.virtual_clock import virtual_time
 from tests.waiting import until
 

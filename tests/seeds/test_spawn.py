@@ -15,9 +15,9 @@ from gencode.tasks.delivery import TELL_THE_USER
 from gencode.testing import Overhearing, call, says, scripted
 from tests.seeds.playing import FIRST, Played, numbered, play
 from tests.seeds.rows import seed
+from tests.seeds.setup import on_disk, posts
 from tests.seeds.type_files import ours
 from tests.stories.agent_file import write_agent
-from tests.stories.seeds import on_disk, posts
 from tests.virtual_clock import virtual_time
 
 TURNED_ON = {"tools": ["spawn", "message", "cron"]}

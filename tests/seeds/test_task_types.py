@@ -17,9 +17,9 @@ from gencode.tools.http_request import http_get, http_post, http_request
 from tests.interfaces.cli.running import gen
 from tests.seeds.playing import FIRST, SECOND, Played, asks_for, play, task
 from tests.seeds.rows import seed
+from tests.seeds.setup import take_examples
 from tests.seeds.type_files import GENERAL, PLANS, READS, ours, trust_all, write_type
 from tests.stories.agent_file import write_agent
-from tests.stories.seeds import take_examples
 from tests.workspaces.village import page, village_in
 
 FREE = {"permission_mode": "dontAsk"}
@@ -440,11 +440,18 @@ async def test_a_model_is_not_shown_what_its_type_may_not_use(tmp_path: Path) ->
 )
 async def test_a_call_outside_of_the_type_is_an_error_result(tmp_path: Path) -> None:
     take_examples(tmp_path)
-    played = await used(tmp_path, "explore", call("write_file", path="new.txt", content="x"))
-    (refused,) = played.results_of(FIRST)
-    assert refused.error
+    (tmp_path / "keep.txt").write_text("kept\n")
+    tries = [
+        call("write_file", path="new.txt", content="x"),
+        call("delete_file", path="keep.txt"),
+        call("http_request", url="https://example.com/", method="DELETE"),
+        call("memory_write", name="n", content="x"),
+        call("exec", command="touch new.txt"),
+    ]
+    played = await used(tmp_path, "explore", *tries, call("read_file", path="keep.txt"))
+    assert [each.error for each in played.results_of(FIRST)] == [*[True] * 5, False]
     assert (played.task.status, played.answers) == (Status.COMPLETED, ["Done."])
-    assert not (tmp_path / "new.txt").exists()
+    assert not (tmp_path / "new.txt").exists() and (tmp_path / "keep.txt").read_text() == "kept\n"
 
 
 @seed(

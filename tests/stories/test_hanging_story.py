@@ -119,16 +119,14 @@ def test_a_suspended_conversation_is_named_with_its_agents_and_no_stop_of_one_en
     main = [says("", call("Task", subagent_type=WITH_BASH, prompt="look")), says("the whole answer")]
     model = script(tmp_path, main=main, others=[says("", pipe.call), says("never")])
     leader = start("-p", "go", "--model", model, "--json", cwd=tmp_path)
-    try:
-        wait_until(lambda: running(tmp_path) == 2, "the agent is at work")
-        with suspended(home, leader.pid):
-            tree = gen("task", "list", "--tree", cwd=tmp_path)
-            (agent,) = gen("task", "list", "--json", cwd=tmp_path).json["tasks"]
-            stopped = gen("task", "stop", agent["agentId"], cwd=tmp_path)
-            here = not is_gone(leader.pid)
-    finally:
-        pipe.open()
-        said, _ = leader.communicate(timeout=SECONDS)
+    wait_until(lambda: running(tmp_path) == 2, "the agent is at work")
+    with suspended(home, leader.pid):
+        tree = gen("task", "list", "--tree", cwd=tmp_path)
+        (agent,) = gen("task", "list", "--json", cwd=tmp_path).json["tasks"]
+        stopped = gen("task", "stop", agent["agentId"], cwd=tmp_path)
+        here = not is_gone(leader.pid)
+    pipe.open()
+    said, _ = leader.communicate(timeout=SECONDS)
     session = agent["parentId"]
     assert (tree.out.count("(stalled, no activity for 2"), len(tree.err.splitlines())) == (2, 1)
     way = "is suspended. Continue it: fg in its terminal. Or stop it: gen task stop"
@@ -145,19 +143,17 @@ async def test_who_waits_in_line_in_a_suspended_process_is_stalled_like_those_be
     main, others = [says("", *sends), says("the whole answer")], [says("", pipe.call), says("never")]
     model = script(tmp_path, main=main, others=others)
     leader = start("-p", "go", "--model", model, "--json", cwd=tmp_path, GEN_MAX_AGENTS="1")
-    try:
-        wait_until(lambda: " (1st in the queue) " in gen("task", "list", cwd=tmp_path).out, "one waits")
-        with suspended(home, leader.pid):
-            listed = gen("task", "list", cwd=tmp_path)
-            at_work, waits = gen("task", "list", "--json", cwd=tmp_path).json["tasks"]
-            shown = gen("task", "show", waits["agentId"], cwd=tmp_path).out
-            async with served(tmp_path) as site, site.client.stream("/api/stream") as stream:
-                heard = await take(stream, lambda each: each.data.get("task") == waits["agentId"])
-                over_http = (await site.client.get(f"/api/tasks/{waits['agentId']}")).json
-            stopped = gen("task", "stop", waits["agentId"], cwd=tmp_path)
-    finally:
-        pipe.open()
-        said, _ = leader.communicate(timeout=SECONDS)
+    wait_until(lambda: " (1st in the queue) " in gen("task", "list", cwd=tmp_path).out, "one waits")
+    with suspended(home, leader.pid):
+        listed = gen("task", "list", cwd=tmp_path)
+        at_work, waits = gen("task", "list", "--json", cwd=tmp_path).json["tasks"]
+        shown = gen("task", "show", waits["agentId"], cwd=tmp_path).out
+        async with served(tmp_path) as site, site.client.stream("/api/stream") as stream:
+            heard = await take(stream, lambda each: each.data.get("task") == waits["agentId"])
+            over_http = (await site.client.get(f"/api/tasks/{waits['agentId']}")).json
+        stopped = gen("task", "stop", waits["agentId"], cwd=tmp_path)
+    pipe.open()
+    said, _ = leader.communicate(timeout=SECONDS)
     way = f"process {leader.pid} is suspended. Continue it: fg in its terminal. Or stop it: gen task stop"
     named = f"{at_work['agentId']} ({WITH_BASH}) and 1 more"
     assert listed.err == f"{named}: {way} {at_work['agentId']}\n"
@@ -278,22 +274,20 @@ async def test_who_wakes_up_in_time_and_a_conversation_that_a_person_suspended_a
     leader = start("-p", "go", "--model", model, "--json", cwd=tmp_path)
     task = begun(tmp_path, model)["agentId"]
     wait_for(tmp_path, task, turns=1)
-    try:
-        wait_until(lambda: running(tmp_path) == 2, "the conversation is at work")
-        async with GenCode.open(tmp_path) as opened:
-            looks = Looks(opened, tmp_path)
-            with suspended(home, leader.pid):
-                with suspended(home, worker_of(home, task)):
-                    await looks.after(*[TIMING.longest_gap] * 12)
-                wait_until(
-                    lambda: "stalledSeconds" not in gen("task", "list", "--json", cwd=tmp_path).out,
-                    "it has woken up",
-                )
-                await looks.after(*[TIMING.longest_gap] * 100)
-                statuses = [each.status for each in await opened.history.tasks(TaskQuery())]
-        assert statuses == [Status.RUNNING] * 2
-    finally:
-        pipe.open()
-        said, _ = leader.communicate(timeout=SECONDS)
+    wait_until(lambda: running(tmp_path) == 2, "the conversation is at work")
+    async with GenCode.open(tmp_path) as opened:
+        looks = Looks(opened, tmp_path)
+        with suspended(home, leader.pid):
+            with suspended(home, worker_of(home, task)):
+                await looks.after(*[TIMING.longest_gap] * 12)
+            wait_until(
+                lambda: "stalledSeconds" not in gen("task", "list", "--json", cwd=tmp_path).out,
+                "it has woken up",
+            )
+            await looks.after(*[TIMING.longest_gap] * 100)
+            statuses = [each.status for each in await opened.history.tasks(TaskQuery())]
+    assert statuses == [Status.RUNNING] * 2
+    pipe.open()
+    said, _ = leader.communicate(timeout=SECONDS)
     assert json.loads(said)["result"] == "the whole answer"
     assert gen("task", "stop", task, cwd=tmp_path).code == 0

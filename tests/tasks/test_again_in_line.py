@@ -20,6 +20,7 @@ from tests.interfaces.cli.running import script
 from tests.interfaces.http.serving import gen_serve, served
 from tests.tasks.waiting_line import HOLD, ONE, STOPPED, Patient
 from tests.tasks.words import heard, numbered, results, said
+from tests.virtual_clock import virtual_time
 from tests.waiting import until
 
 CLOSING = "the program is closing"
@@ -169,6 +170,7 @@ async def test_what_is_said_to_it_meanwhile_is_heard_with_what_woke_it(tmp_path:
     assert words == ["early", "more", "and this", "and that", "from elsewhere"]
 
 
+@virtual_time
 async def test_an_agent_that_writes_to_it_twice_is_told_that_it_hears_both(tmp_path: Path) -> None:
     child = "00000002"
     words = [call("SendMessage", task_id=child, message=each) for each in ("more", "and this")]

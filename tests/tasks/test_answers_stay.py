@@ -15,6 +15,7 @@ from tests.interfaces.cli.running import script, start
 from tests.interfaces.http.serving import served
 from tests.tasks.steered_conversation import CHILD, MAIN, Steered, speak_to_the_conversation, talker
 from tests.tasks.words import numbered
+from tests.virtual_clock import virtual_time
 
 SEND = call("Task", subagent_type="Talker", prompt="talk", run_in_background=True)
 LATER = says("THE ANSWER", delay_ms=400)
@@ -35,6 +36,7 @@ async def test_an_answer_is_printed_although_somebody_spoke_meanwhile(tmp_path: 
     assert (begun.returncode, shown.strip(), err) == (0, said, "")
 
 
+@virtual_time
 async def test_a_message_of_an_agent_takes_no_answer_back(tmp_path: Path, home: Path) -> None:
     talker(home)
     word = says("", call("SendMessage", task_id=MAIN, message="by the way"))
@@ -47,6 +49,7 @@ async def test_a_message_of_an_agent_takes_no_answer_back(tmp_path: Path, home: 
     assert (outcome.status, outcome.result) == (Status.COMPLETED, "THE ANSWER\n\nAll told.")
 
 
+@virtual_time
 async def test_a_question_of_an_agent_takes_no_answer_back(tmp_path: Path, home: Path) -> None:
     talker(home)
     question = {"question": "Which?", "options": [{"label": "red"}, {"label": "blue"}]}

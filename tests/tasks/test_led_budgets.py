@@ -143,11 +143,7 @@ def led(folder: Path, home: Path, model: str, *bounds: str) -> "tuple[str, str, 
     session = gen("-p", "go", *most, *words, cwd=folder).json["sessionId"]
     task = gen("task", "list", "--json", cwd=folder).json["tasks"][0]["agentId"]
     leader = start("-p", "wait", "--session", session, *words, cwd=folder)
-    try:
-        wait_until(lambda: tokens(home, session) == 5 * CALL, "the conversation waits at its gate")
-    except AssertionError:
-        leader.kill()
-        raise
+    wait_until(lambda: tokens(home, session) == 5 * CALL, "the conversation waits at its gate")
     return session, task, leader
 
 
@@ -208,11 +204,9 @@ def test_an_agent_is_woken_beside_a_conversation_whose_process_is_suspended(
     model = script(tmp_path, main=main, Explore=[FOUND, says("found more", usage=COSTS)])
     session, task, leader = led(tmp_path, home, model)
     suspend(leader.pid)
-    try:
-        said = gen("task", "resume", task, "more", "--model", model, "--json", cwd=tmp_path)
-    finally:
-        os.kill(leader.pid, signal.SIGKILL)
-        leader.communicate(timeout=SECONDS)
+    said = gen("task", "resume", task, "more", "--model", model, "--json", cwd=tmp_path)
+    os.kill(leader.pid, signal.SIGKILL)
+    leader.communicate(timeout=SECONDS)
     assert said.json["result"] == "found more"
     assert tokens(home, session) == 6 * CALL
 

@@ -18,6 +18,7 @@ from gencode.testing import call, says, scripted
 from tests.interfaces.cli.running import gen as run
 from tests.interfaces.cli.running import script
 from tests.tasks.words import said
+from tests.virtual_clock import virtual_time
 from tests.waiting import until
 
 QUICK = {"stall_seconds": 0.2, "silence_seconds": 0.6}
@@ -76,6 +77,7 @@ async def test_a_tool_without_a_limit_of_its_own_does_not_hang_an_agent(tmp_path
     assert outcome.status is Status.TIMED_OUT
 
 
+@virtual_time
 async def test_waiting_for_a_child_or_a_slot_is_no_silence(tmp_path: Path) -> None:
     sent = [call("Task", subagent_type="Explore", prompt=f"part {number}") for number in range(3)]
     explore = [says("", call("LS", path="."), delay_ms=100)] * 4
@@ -95,6 +97,7 @@ async def test_waiting_for_a_child_or_a_slot_is_no_silence(tmp_path: Path) -> No
     assert stalled == []
 
 
+@virtual_time
 async def test_an_agent_that_works_longer_than_any_may_is_timed_out(tmp_path: Path) -> None:
     async with scripted(
         tmp_path, settings={"task_seconds": 0.3}, Explore=[says("late", delay_ms=9_000)]

@@ -23,6 +23,7 @@ from gencode.stores.memory import MemoryStore
 from gencode.tasks.supervisor import ELSEWHERE
 from gencode.testing import call, says, scripted
 from tests.suspending import suspend
+from tests.virtual_clock import virtual_time
 from tests.waiting import Gate, until
 
 ENOUGH = stop_cause("enough")
@@ -66,6 +67,7 @@ async def test_a_stop_hits_the_work_that_is_waited_for_and_says_so(tmp_path: Pat
     assert (third.task.status, third.affected) == (Status.CANCELLED, ())
 
 
+@virtual_time
 async def test_one_that_is_stopped_may_say_what_it_has_found(tmp_path: Path) -> None:
     for elsewhere in (False, True):
         store = MemoryStore()
@@ -93,6 +95,7 @@ async def test_one_that_is_stopped_may_say_what_it_has_found(tmp_path: Path) -> 
 
 @pytest.mark.parametrize("report", [False, True])
 @pytest.mark.parametrize("elsewhere", [False, True])
+@virtual_time
 async def test_a_job_knows_whether_another_process_stopped_it_whatever_the_reason_says(
     tmp_path: Path, elsewhere: bool, report: bool
 ) -> None:
@@ -108,6 +111,7 @@ async def test_a_job_knows_whether_another_process_stopped_it_whatever_the_reaso
     assert (before, job.stopped_elsewhere) == (False, elsewhere)
 
 
+@virtual_time
 async def test_facts_are_followed_from_any_number_until_the_end(tmp_path: Path) -> None:
     store = MemoryStore()
     turns = [LOOK, says("one", delay_ms=300), says("two")]

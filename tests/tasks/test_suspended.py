@@ -40,15 +40,13 @@ def test_a_conversation_that_is_only_suspended_goes_on_after_others_spent_from_i
             return await woken(opened, task), str(busy.value)
 
     leader = start("-p", "wait", "--session", session, *words, cwd=tmp_path)
-    try:
-        wait_until(lambda: tokens(home, session) == 5 * CALL, "the conversation waits at its gate")
-        suspend(leader.pid)
-        leases_run_out(home)
-        found, refused = asyncio.run(more())
-        status = gen("task", "show", session, "--json", cwd=tmp_path).json["status"]
-    finally:
-        os.kill(leader.pid, signal.SIGCONT)
-        pipe.open()
+    wait_until(lambda: tokens(home, session) == 5 * CALL, "the conversation waits at its gate")
+    suspend(leader.pid)
+    leases_run_out(home)
+    found, refused = asyncio.run(more())
+    status = gen("task", "show", session, "--json", cwd=tmp_path).json["status"]
+    os.kill(leader.pid, signal.SIGCONT)
+    pipe.open()
     assert isinstance(found, Outcome)
     assert (found.result, refused, status) == ("found more", BUSY.format(task=session), "running")
     said, _ = leader.communicate(timeout=SECONDS)

@@ -216,16 +216,12 @@ def test_one_that_stays_for_its_background_prints_its_own_words_whoever_goes_on_
     gen("task", "list", cwd=tmp_path)  # which makes the database that is looked into
     allowed = ("--allow", "Task(general-purpose)")
     talking = start("-p", "go", "--json", "--model", model, *allowed, cwd=tmp_path)
-    try:
-        wait_until(lambda: rows(database(), AT_WORK) == [(2,)], "two are at work")
-        [(lead,)] = rows(database(), "SELECT id FROM gen_task WHERE agent = 'main'")
-        gen("task", verb, lead, cwd=tmp_path)
-        again = gen("-p", "and then?", "--session", lead, "--model", other, cwd=tmp_path)
-        gate.open()
-        out, _ = talking.communicate(timeout=SECONDS)
-    finally:
-        talking.kill()
-        talking.communicate()
+    wait_until(lambda: rows(database(), AT_WORK) == [(2,)], "two are at work")
+    [(lead,)] = rows(database(), "SELECT id FROM gen_task WHERE agent = 'main'")
+    gen("task", verb, lead, cwd=tmp_path)
+    again = gen("-p", "and then?", "--session", lead, "--model", other, cwd=tmp_path)
+    gate.open()
+    out, _ = talking.communicate(timeout=SECONDS)
     told = Ended(talking.returncode, out)
     assert again.out == "What another terminal heard.\n"
     assert (told.code, told.json["result"], told.json["turns"]) == (1, "I send one.", 1)

@@ -112,16 +112,12 @@ def test_who_hears_nothing_of_other_processes_shows_what_they_woke_its_agents_fo
         Explore=[{"text": "It is in a.py."}, {"text": "You are welcome."}],
     )
     process = start("-p", "go", "--permission-mode", "dontAsk", "--model", model, cwd=tmp_path)
-    try:
-        wait_until(lambda: ended(tmp_path) == [("It is in a.py.", "completed")], "the agent has ended")
-        [task] = gen("task", "list", "--json", cwd=tmp_path).json["tasks"]
-        gen("task", "send", task["agentId"], "thanks", cwd=tmp_path)
-        wait_until(lambda: ended(tmp_path) == [("You are welcome.", "completed")], "it has ended again")
-        gate.open()
-        out, _ = process.communicate(timeout=SECONDS)
-    finally:
-        process.kill()
-        process.communicate()
+    wait_until(lambda: ended(tmp_path) == [("It is in a.py.", "completed")], "the agent has ended")
+    [task] = gen("task", "list", "--json", cwd=tmp_path).json["tasks"]
+    gen("task", "send", task["agentId"], "thanks", cwd=tmp_path)
+    wait_until(lambda: ended(tmp_path) == [("You are welcome.", "completed")], "it has ended again")
+    gate.open()
+    out, _ = process.communicate(timeout=SECONDS)
     title = f"Explore: look ({task['agentId']}), completed:"
     assert out == f"{NOT_SUMMED_UP}\n\n{title}\nIt is in a.py.\n\n{title}\nYou are welcome.\n"
 

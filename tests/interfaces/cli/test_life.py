@@ -167,18 +167,14 @@ def test_what_a_verb_hits_of_a_conversation_that_gen_p_leads_is_what_it_says(
 
     gen("task", "list", cwd=tmp_path)  # which makes the database that is looked into
     talking = start("-p", "go", "--model", model, "--allow", "Task(general-purpose)", cwd=tmp_path)
-    try:
-        wait_until(lambda: [each[1] for each in known().values()] == ["running"] * 3, "three are at work")
-        lead, child, behind = (known()[each][0] for each in ("main", "Explore", "general-purpose"))
-        message = ("--message", "and then?") if verb == "interrupt" else ()
-        told = gen("task", verb, lead, *message, cwd=tmp_path)
-        assert known()["general-purpose"] == (behind, "running")
-        said = said_until(talking, "Ctrl-C stops it.")
-        gate.open()
-        talking.communicate(timeout=SECONDS)
-    finally:
-        talking.kill()
-        talking.communicate()
+    wait_until(lambda: [each[1] for each in known().values()] == ["running"] * 3, "three are at work")
+    lead, child, behind = (known()[each][0] for each in ("main", "Explore", "general-purpose"))
+    message = ("--message", "and then?") if verb == "interrupt" else ()
+    told = gen("task", verb, lead, *message, cwd=tmp_path)
+    assert known()["general-purpose"] == (behind, "running")
+    said = said_until(talking, "Ctrl-C stops it.")
+    gate.open()
+    talking.communicate(timeout=SECONDS)
     statuses = {agent: status for agent, (_, status) in known().items()}
     cut = {"main": "cancelled", "Explore": "cancelled"}
     if verb == "interrupt":
@@ -199,18 +195,16 @@ def test_whoever_is_not_stopped_by_a_stop_of_its_tree_is_named(tmp_path: Path, h
         Explore=[{"text": "never", "delay_ms": 600_000}],
     )
     leading = start("-p", "go", "--model", model, cwd=tmp_path)
-    try:
-        wait_until(lambda: len(gen("task", "list", "--json", cwd=tmp_path).json["tasks"]) == 1)
-        [(lead, child)] = rows(database(), "SELECT parent, id FROM gen_task WHERE agent = 'Explore'")
-        wait_until(lambda: gen("task", "show", lead, "--json", cwd=tmp_path).json["turns"] == 2)
-        with sqlite3.connect(home / ".gen" / "gencode.db") as connection:
-            far = "UPDATE gen_task SET owner = 'far', lease_until = '2999-01-01T00:00:00.000Z' WHERE id = ?"
-            connection.execute(far, (lead,))
-        connection.close()
-        told = gen("task", "stop", lead, "--tree", cwd=tmp_path)
-    finally:
-        leading.kill()
-        leading.communicate()
+    wait_until(lambda: len(gen("task", "list", "--json", cwd=tmp_path).json["tasks"]) == 1)
+    [(lead, child)] = rows(database(), "SELECT parent, id FROM gen_task WHERE agent = 'Explore'")
+    wait_until(lambda: gen("task", "show", lead, "--json", cwd=tmp_path).json["turns"] == 2)
+    with sqlite3.connect(home / ".gen" / "gencode.db") as connection:
+        far = "UPDATE gen_task SET owner = 'far', lease_until = '2999-01-01T00:00:00.000Z' WHERE id = ?"
+        connection.execute(far, (lead,))
+    connection.close()
+    told = gen("task", "stop", lead, "--tree", cwd=tmp_path)
+    leading.kill()
+    leading.communicate()
     assert (told.code, told.out) == (
         1,
         f"Task {child} of Explore was stopped after 0 turns and is now cancelled.\n",

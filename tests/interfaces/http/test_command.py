@@ -169,11 +169,9 @@ async def test_a_server_of_every_address_is_asked_under_each_in_numbers(tmp_path
 async def test_the_addresses_come_as_json_when_that_is_asked_for(tmp_path: Path) -> None:
     process = start_gen("serve", "--json", "--share", "view", "--model", "offline", cwd=tmp_path)
     assert process.stdout is not None
-    try:
-        told = json.loads(await asyncio.to_thread(process.stdout.readline))
-    finally:
-        process.terminate()
-        await asyncio.to_thread(process.communicate)
+    told = json.loads(await asyncio.to_thread(process.stdout.readline))
+    process.terminate()
+    await asyncio.to_thread(process.communicate)
     assert re.fullmatch(r"http://127\.0\.0\.1:\d+", told["url"])
     tokens = [told["token"], told["shared"][0]["token"]]
     assert told == {"url": told["url"], "token": tokens[0], "shared": [{"right": "view", "token": tokens[1]}]}

@@ -75,10 +75,8 @@ async def test_a_server_that_hung_asks_no_more_for_a_task_that_was_stopped_meanw
         task = begun.json["agentId"]
         number, process = await asked(server, task), worker_of(home, task)
         suspend(process)
-        try:
-            await stopped(tmp_path, task)
-        finally:
-            os.kill(process, signal.SIGCONT)
+        await stopped(tmp_path, task)
+        os.kill(process, signal.SIGCONT)
         if not at_once:
             await server.client.until("/api/questions", lambda each: not each["questions"])
         told = await answered(server, number)

@@ -138,17 +138,15 @@ async def test_what_an_agent_on_a_worker_asks_is_answered_over_http(
     write = says("", call("Write", file_path="notes.txt", content="one\n"))
     async with gen_serve(tmp_path, general_purpose=[write, says("written")]) as server:
         worker = run("worker", cwd=tmp_path)
-        try:
-            wish = {"agent": "general-purpose", "prompt": "write", "detached": True}
-            task = (await server.client.post("/api/tasks", wish)).json["agentId"]
-            found = await server.client.until("/api/questions", lambda told: bool(told["questions"]))
-            [question] = found["questions"]
-            assert (question["task"], question["tool"]) == (task, "Write")
-            answer = {"allow": True}
-            told = await server.client.post(f"/api/questions/{question['number']}", answer)
-            assert told.status == 200
-            assert (await server.client.ended(task))["result"] == "written"
-        finally:
-            worker.terminate()
-            await asyncio.to_thread(worker.communicate)
+        wish = {"agent": "general-purpose", "prompt": "write", "detached": True}
+        task = (await server.client.post("/api/tasks", wish)).json["agentId"]
+        found = await server.client.until("/api/questions", lambda told: bool(told["questions"]))
+        [question] = found["questions"]
+        assert (question["task"], question["tool"]) == (task, "Write")
+        answer = {"allow": True}
+        told = await server.client.post(f"/api/questions/{question['number']}", answer)
+        assert told.status == 200
+        assert (await server.client.ended(task))["result"] == "written"
+        worker.terminate()
+        await asyncio.to_thread(worker.communicate)
     assert (tmp_path / "notes.txt").read_text() == "one\n"

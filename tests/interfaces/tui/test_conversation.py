@@ -32,14 +32,16 @@ async def test_a_question_is_answered_in_markdown(tmp_path: Path) -> None:
 
 
 async def test_agents_stand_side_by_side_and_their_results_come_back(tmp_path: Path) -> None:
+    gate = Gate(tmp_path)
     script = {
         "main": [says("I send two.", send("alpha"), send("beta")), says("Both were found.")],
-        "Explore": [says("", call("Glob", pattern="*.py"), delay_ms=150), says("found it", delay_ms=150)],
+        "Explore": [says("", gate.call), says("found it")],
     }
     async with seated(tmp_path, script=script) as setup:
         await setup.type("go")
         await setup.assert_sees("● 2 Explore agents in parallel")
         await setup.assert_sees("● Explore  alpha")
+        await setup.until(lambda: (gate.opened(), not setup.chat.running)[1], "the end of both agents")
         await setup.rests()
         await setup.assert_sees("Both were found.")
         assert "✓ Explore  alpha" in setup.screen and "✓ Explore  beta" in setup.screen

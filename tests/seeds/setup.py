@@ -1,4 +1,4 @@
-"""What the stories of the seeds share: a real database with ids that a script can know, and what was said."""
+"""Projects and databases that tests of the seeds begin with, and results read from messages."""
 
 import itertools
 import shutil
@@ -8,10 +8,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from gencode.app import GenCode
-from gencode.core.events import TaskStarted
 from gencode.core.messages import Message, ToolMessage, ToolResult, UserMessage
-from gencode.core.task import transcript_of
 from gencode.permissions.trust import standing, trust
 from gencode.places import database
 from gencode.settings import gen_home
@@ -32,22 +29,9 @@ async def on_disk() -> AsyncGenerator[SqliteStore, None]:
         await store.close()
 
 
-async def transcript(gen: GenCode, task: str) -> list[Message]:
-    return transcript_of(await gen.history.events(task))
-
-
-async def started(gen: GenCode, task: str) -> TaskStarted:
-    """What an agent was given when it began."""
-    return next(each.fact for each in await gen.history.events(task) if isinstance(each.fact, TaskStarted))
-
-
 def results(messages: Sequence[Message]) -> list[ToolResult]:
     found = [message for message in messages if isinstance(message, ToolMessage)]
     return [result for message in found for result in message.results]
-
-
-def answers(messages: Sequence[Message]) -> list[str]:
-    return [reported(result.text) for result in results(messages)]
 
 
 def posts(messages: Sequence[Message]) -> list[UserMessage]:
