@@ -19,7 +19,7 @@ from gencode.interfaces.http.server import HttpServer, QuestionSignal, new_desk
 from gencode.testing import Turns
 from tests.interfaces.cli.running import script, start
 
-SECONDS = 60
+SECONDS = 120
 
 
 class Frame(NamedTuple):
