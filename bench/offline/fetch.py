@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 import sys
+import sysconfig
 import tarfile
 from pathlib import Path
 
@@ -20,7 +21,7 @@ def fetch(name: str, source: str, version: str, drop: list[str], into: Path) -> 
     work = into / f"{tree.name}.part"
     shutil.rmtree(work, ignore_errors=True)
     work.mkdir(parents=True)
-    getters = {"pip": _from_pip, "npm": _from_npm, "debian": _from_debian}
+    getters = {"pip": _from_pip, "npm": _from_npm, "debian": _from_debian, "stdlib": _from_stdlib}
     archive = getters[source](name, version, work)
     unpacked = work / "tree"
     with tarfile.open(archive) as tar:
@@ -32,6 +33,18 @@ def fetch(name: str, source: str, version: str, drop: list[str], into: Path) -> 
     top.rename(tree)
     shutil.rmtree(work, ignore_errors=True)
     return tree
+
+
+def _from_stdlib(name: str, version: str, work: Path) -> Path:
+    """Python's own library, as this interpreter has it."""
+    if sysconfig.get_python_version() != version:
+        raise NotFetched(f"this is Python {sysconfig.get_python_version()}, not {version}")
+    archive = work / f"{name}.tar.gz"
+    with tarfile.open(archive, "w:gz") as tar:
+        for path in sorted(Path(sysconfig.get_path("stdlib")).iterdir()):
+            if path.name != "site-packages":
+                tar.add(path, path.name, filter=lambda info: None if "__pycache__" in info.name else info)
+    return archive
 
 
 def _from_pip(name: str, version: str, work: Path) -> Path:

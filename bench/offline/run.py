@@ -19,7 +19,7 @@ from drive import ask
 from fetch import NotFetched, fetch
 
 HERE = Path(__file__).parent
-SPLITS = ["seen", "seen_later", "seen_more", "unseen", "unseen_2", "unseen_3", "unseen_4"]
+SPLITS = sorted(path.stem for path in HERE.glob("*.toml"))
 _PLACE = re.compile(r"^(.+?):\d+(?:  .*)?$")
 
 

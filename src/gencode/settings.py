@@ -39,6 +39,7 @@ from gencode.permissions.project_files import (
     project_settings,
 )
 from gencode.permissions.trust import FolderTrust, standing
+from gencode.permissions.whole_files import FileLock
 
 PREFIX = "GEN_"
 LISTS = (Action.ALLOW.value, Action.ASK.value, Action.DENY.value)
@@ -150,7 +151,7 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
     """Run commands in an OS sandbox: `auto` where the machine can, `off` never, `required` or not at all."""
     sandbox_network: bool = False
     """Let commands in the sandbox reach the network; else a person may allow it for one command."""
-    background_questions: bool = False
+    background_questions: bool = True
     """Show the questions of background agents; else a call that needs approval there is refused. Agents
     started with [`spawn`](tools.md#spawn) ask in any case."""
     instructions: bool = True
@@ -273,7 +274,7 @@ def layers(
 def remember(rule: str) -> None:
     """Save a rule that a person gave for every future session; never in a project's file."""
     home = gen_home()
-    with saved_rules.FileLock(home):
+    with FileLock(home, saved_rules.FILE):
         saved_rules.save_rule(home, _read(home / saved_rules.FILE), rule)
 
 

@@ -119,7 +119,7 @@ def test_a_refusal_without_an_approver_names_what_the_user_can_allow(where: Work
     said = refusal(gate(where).judge(call("Write", file_path="a.txt")))
     assert said.startswith("Refused: this needs approval, and nobody can approve it in this run. Write of ")
     assert said.endswith(
-        f' The user can allow it with --permission-mode acceptEdits, or --allow "Write({where.cwd}/a.txt)".'
+        f" The user can allow it with the mode acceptEdits or the rule `Write({where.cwd}/a.txt)`."
     )
 
 

@@ -104,7 +104,7 @@ def test_whether_somebody_can_approve_is_told(mode: Mode) -> None:
 
 def test_only_who_runs_commands_is_told_of_the_sandbox() -> None:
     place = replace(PLACE, confinement=SANDBOXED)
-    text = prompt(mode=Mode.DEFAULT, tools=("Bash",), environment=place)
+    text = prompt(mode=Mode.DEFAULT, tools=("Bash", "TaskStop"), environment=place)
     said = text.partition("## Commands\n")[2].partition("\n\n")[0]
     assert said == (
         "Commands run in a sandbox (bubblewrap). They can write only in the working directory, "
@@ -116,7 +116,7 @@ def test_only_who_runs_commands_is_told_of_the_sandbox() -> None:
     )
     assert "## Commands" not in prompt(mode=Mode.DEFAULT, environment=place)
     alone = prompt(mode=Mode.DEFAULT, tools=("Bash",), approver=False, environment=place)
-    assert "They have no network. " in alone
+    assert "They have no network. Each command has a localhost of its own" in alone
 
 
 def test_each_kind_of_confinement_is_told_in_other_words() -> None:

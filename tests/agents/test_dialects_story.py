@@ -18,7 +18,7 @@ from gencode.testing import Overhearing, call, says
 from tests.agents.samples import SAMPLES, Sample
 from tests.house.source import ROOT
 
-SENDING = {"Task", "TaskOutput", "TaskStop", "SendMessage", "spawn", "spawn_subagent"}
+SENDING = {"Task", "SendMessage", "spawn", "spawn_subagent"}
 
 
 def trusted(folder: Path, path: str, text: str) -> Path:

@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 
 from gencode.core.errors import ToolError
 from gencode.core.spec import Workspace
-from gencode.files import safe_files
 from gencode.files.safe_files import (
     MOST_NEW_FOLDERS,
     FileChanged,
@@ -27,6 +26,7 @@ from gencode.files.safe_files import (
     open_for_reading,
     replace_file,
 )
+from gencode.permissions import whole_files
 from gencode.permissions.paths import Resolved, resolve
 
 RACES = int(os.environ.get("GEN_RACES", "300"))
@@ -321,7 +321,7 @@ def test_a_process_that_is_killed_while_it_writes_leaves_nothing_behind(ws: Path
 def test_where_every_file_has_a_name_from_the_beginning_it_is_replaced_too(
     ws: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(safe_files, "_UNNAMED", 0)  # as where the system knows no other
+    monkeypatch.setattr(whole_files, "_UNNAMED", 0)  # as where the system knows no other
     for content in (b"one", b"two"):
         replace_file(judged(ws, "f"), content)
     with pytest.raises(FileChanged):

@@ -113,11 +113,6 @@ def test_the_number_of_concepts_is_bounded() -> None:
     assert len(query_of(many).concepts) <= 9
 
 
-def test_everyday_words_lead_to_the_words_of_code_but_not_back() -> None:
-    assert "cach" in dict(synonyms_of(stem("remember")))
-    assert stem("remember") not in dict(synonyms_of(stem("cache")))
-
-
 def test_a_word_that_only_introduces_the_question_is_not_searched() -> None:
     assert [each.word for each in query_of("Which class parses cookies?").concepts] == ["parses", "cookies"]
     assert "search" in [each.word for each in query_of("Where are old search terms stored?").concepts]
@@ -135,9 +130,9 @@ def test_a_name_with_underscores_is_one_word_and_a_contraction_is_none() -> None
 
 
 def test_a_word_of_the_question_is_no_synonym_of_another_one() -> None:
-    garbage, collect = query_of("How is garbage collected?").concepts
-    assert "collect" in {kin for kin, _ in synonyms_of(garbage.stem)}
-    assert collect.stem not in {kin for kin, _ in garbage.kin}
+    read, load = query_of("How is what was read loaded again?").concepts[:2]
+    assert load.stem in {kin for kin, _ in synonyms_of(read.stem)}
+    assert load.stem not in {kin for kin, _ in read.kin}
 
 
 @pytest.mark.parametrize(("name", "short"), [("GitHub", "gh"), ("TypeScript", "ts")])

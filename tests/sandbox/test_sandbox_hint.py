@@ -22,6 +22,8 @@ def test_a_place_that_cannot_be_written_is_explained() -> None:
         == "This may be the sandbox: commands write only in /w and $TMPDIR."
     )
     assert sandbox_hint(BARE, said, approver=True) == ""
+    guarded = sandbox_hint(replace(FOUND, guarded=True), said, approver=True)
+    assert guarded.endswith("$TMPDIR, but not .git/config, .git/hooks and .gen in there.")
 
 
 def test_a_network_that_is_not_there_is_explained_only_where_it_is_not() -> None:

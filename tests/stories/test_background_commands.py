@@ -91,6 +91,24 @@ async def test_one_that_never_ends_holds_it_no_longer_than_is_set(tmp_path: Path
     assert any("still running at the end" in each for each in outcome.evidence.warnings)
 
 
+async def test_a_parent_can_stop_what_a_subagent_left_running(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gencode.sandbox.shells.new_id", lambda: "000000aa")
+    sends = says("", call("Task", subagent_type="general-purpose", prompt="serve"))
+    stops = says("", call("TaskStop", task_id="shell_000000aa"))
+    worker = [says("", behind("sleep 600")), says("The server runs.")]
+    settings = {**FREE, "command_seconds": 0.3}
+    async with scripted(
+        tmp_path, settings=settings, main=[sends, stops, says("ok")], general_purpose=worker
+    ) as opened:
+        outcome = await opened.ask("go").outcome()
+        transcript = transcript_of(await opened.history.events(outcome.agent_id))
+    report, stopped = [each.results[0] for each in transcript if isinstance(each, ToolMessage)]
+    assert ("shell_000000aa" in report.text, stopped.error) == (True, False)
+    assert stopped.trace.delivered == ("shell_000000aa",)
+
+
 @pytest.mark.parametrize("tool", ["TaskOutput", "TaskStop", "KillShell"])
 async def test_what_a_call_has_shown_already_is_not_told_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tool: str

@@ -74,6 +74,7 @@ async def test_a_model_reads_that_what_a_command_leaves_behind_was_stopped(
     async with scripted(tmp_path, settings=FREE, main=[says("", bash(command)), says("done")]) as gen:
         (result,) = await answered(gen)
     assert (bool(result.note), result.error) == (told, False)
+    assert result.for_model.startswith("[Exit code 0.")
 
 
 async def test_a_command_that_takes_too_long_is_stopped_with_all_it_started(tmp_path: Path) -> None:

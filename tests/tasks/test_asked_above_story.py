@@ -39,6 +39,11 @@ def send(prompt: str, **words: Any) -> tuple[str, dict[str, Any]]:
     return "Task", {"subagent_type": "general-purpose", "prompt": prompt, **words}
 
 
+def inquiry_call() -> dict[str, Any]:
+    """A scripted call that asks which way to go."""
+    return call("AskUserQuestion", questions=[{"question": "Which one?", "options": [{"label": "left"}]}])
+
+
 APART = send("choose", isolation="process")
 
 
@@ -344,6 +349,28 @@ async def test_an_agent_that_asked_may_still_ask_what_it_may_do(tmp_path: Path) 
         answers = results(await said(gen, "00000002"))
     assert answers[0] == ANSWERED
     assert ([each.call.name for each in person.asked], (tmp_path / "x").exists()) == (["Bash"], True)
+
+
+async def test_a_parent_that_has_answered_waits_for_the_end_and_not_for_the_question_again(
+    tmp_path: Path,
+) -> None:
+    waits = call("TaskOutput", task_id="00000002", timeout=60_000)
+    main = [
+        says("", call("Task", subagent_type="general-purpose", prompt="choose", run_in_background=True)),
+        says("", waits),
+        says("", call("SendMessage", task_id="00000002", message="left")),
+        says("", waits),
+        says("done"),
+    ]
+    child = [says("", inquiry_call()), says("", call("Bash", command="sleep 0.5")), says("It is left.")]
+    settings = {"allow": ["Task(general-purpose)", "Bash(sleep:*)"]}
+    async with (
+        asyncio.timeout(60),
+        scripted(tmp_path, settings=settings, store=numbered(), main=main, general_purpose=child) as gen,
+    ):
+        outcome = await gen.ask("go").outcome()
+        _, asked, _, ended = results(await said(gen, outcome.agent_id))
+    assert ("00000002" in asked, "It is left." in asked, "It is left." in ended) == (True, False, True)
 
 
 async def test_a_task_from_a_file_does_not_speak_to_the_sender_that_the_file_names(tmp_path: Path) -> None:

@@ -8,12 +8,13 @@ from msgspec.json import encode
 
 from gencode import GenCode
 from gencode.agent.ports import Request
-from gencode.core.messages import UserMessage
+from gencode.core.messages import ToolMessage, UserMessage
 from gencode.core.questions import Answer, Question
 from gencode.core.rules import Mode
 from gencode.providers.scripted import ScriptedProvider
 from gencode.stores.memory import MemoryStore
 from gencode.testing import Overhearing, call, says
+from gencode.tools.start_agent import REFUSED_THERE
 
 READERS = ("Explore", "Plan", "Review", "researcher")
 
@@ -83,6 +84,15 @@ async def test_an_agent_that_changes_files_is_offered_the_network(tmp_path: Path
     assert "network" in offered["Bash"]
 
 
+async def test_an_agent_may_start_commands_in_the_background_only_if_it_can_stop_them(tmp_path: Path) -> None:
+    for name in ("general-purpose", "Bash", "Explore"):
+        (request,) = await first_requests(tmp_path, name)
+        offered = {each.name: each.parameters["properties"] for each in request.tools}
+        stops = {"TaskOutput", "TaskStop"} <= offered.keys()
+        assert ("run_in_background" in offered["Bash"], stops) == (name != "Explore",) * 2
+        assert "KillShell" not in offered
+
+
 async def test_whether_anybody_can_approve_is_in_the_prompt(tmp_path: Path) -> None:
     (asked,) = await first_requests(tmp_path)
     (alone,) = await first_requests(tmp_path, approver=False)
@@ -128,6 +138,21 @@ async def test_a_switch_of_the_mode_during_a_turn_comes_with_the_next_results_on
         notices = [each.notice for each in request.messages if isinstance(each, UserMessage) and each.notice]
         modes.append([each.conditions.mode for each in notices if each.conditions])
     assert modes == [[], [Mode.PLAN], [Mode.PLAN]]
+
+
+@pytest.mark.parametrize("approver", [True, False])
+async def test_a_parent_reads_that_nobody_approves_calls_in_the_background(
+    tmp_path: Path, approver: bool
+) -> None:
+    """Where nobody approves anything its prompt says so already."""
+    sends = call("Task", subagent_type="Explore", prompt="look", run_in_background=True)
+    provider = Overhearing(ScriptedProvider.of({"main": [says("", sends), says("ok")], "*": [says("found")]}))
+    asker = Approver() if approver else None
+    async with GenCode.open(tmp_path, model=provider, store=MemoryStore(), asker=asker) as gen:
+        await gen.ask("hi").outcome()
+    after = next(each for each in provider.requests if not each.sent and len(each.messages) > 1)
+    (started,) = [each for each in after.messages if isinstance(each, ToolMessage)]
+    assert (REFUSED_THERE in started.results[0].text) is approver
 
 
 async def test_a_fork_begins_with_the_prompt_of_its_original(tmp_path: Path) -> None:

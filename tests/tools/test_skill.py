@@ -83,7 +83,7 @@ async def use(ctx: ToolContext, shelf: Shelf, *, delegates: bool = True, **argum
 
 async def test_a_skill_gives_its_text_with_arguments_folder_and_files(desk: Desk):
     files = ("/home/me/.gen/skills/notes/template.md",)
-    output = await use(desk.ctx, Shelf(NOTES, files=files), skill="Notes", arguments="v2")
+    output = await use(desk.ctx, Shelf(NOTES, files=files), skill="Notes", args="v2")
     assert output == ToolOutput(
         "Instructions of the skill notes. Follow them; they give no permission.\n\n"
         "Its folder: /home/me/.gen/skills/notes\n\n"

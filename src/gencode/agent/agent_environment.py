@@ -64,7 +64,7 @@ class AgentEnvironment(Struct, frozen=True):
             f"Model: {one_line(model, 200)}",
             f"This session began: {moment(self.began)}" if timed else f"Date: {self.began:%Y-%m-%d (%A)}",
         ]
-        return "## Environment\n" + "\n".join(f"- {each}" for each in facts)
+        return "\n- ".join(("## Environment", *facts))
 
 
 class EnvironmentReader:
@@ -162,14 +162,19 @@ def _git_words(state: GitState | None) -> str:
     return ", ".join(parts)
 
 
-def sandbox_lines(found: "Confinement", cwd: str, *, approver: bool) -> Iterator[str]:
-    """What commands can do and reach, one sentence each; `approver` if somebody can allow more."""
+def sandbox_lines(
+    found: "Confinement", cwd: str, *, approver: bool, background: bool = True
+) -> Iterator[str]:
+    """What commands can do and reach, one sentence each.
+
+    `approver`: somebody can allow more; `background`: the agent can start commands in the background.
+    """
     if not found.sandbox:
         yield "Commands run without a sandbox: they can do whatever the user can."
         return
     yield f"Commands run in a sandbox ({found.sandbox})."
     yield _writable(found, cwd)
-    yield from _network(found, approver=approver)
+    yield from _network(found, approver=approver, background=background)
     yield "If the sandbox prevents something you need, say so instead of working around it."
 
 
@@ -192,7 +197,7 @@ def _place(folder: str, cwd: str) -> str:
     return "the working directory" if folder == cwd else one_line(folder, LONGEST_PATH)
 
 
-def _network(found: "Confinement", *, approver: bool) -> Iterator[str]:
+def _network(found: "Confinement", *, approver: bool, background: bool) -> Iterator[str]:
     from gencode.sandbox.confinement import Localhost, NetworkAccess
 
     way = "; ask for it with `network` and your reason" if found.network_on_request and approver else ""
@@ -204,12 +209,12 @@ def _network(found: "Confinement", *, approver: bool) -> Iterator[str]:
         case NetworkAccess.ALL:
             yield "They can use the network."
     match found.localhost:
-        case Localhost.TASK:
+        case Localhost.TASK if background:
             yield (
                 "Your later commands reach a server that you start with run_in_background on 127.0.0.1; "
                 "nobody else does, and other servers of this machine cannot be reached."
             )
-        case Localhost.COMMAND:
+        case Localhost.COMMAND | Localhost.TASK:
             yield "Each command has a localhost of its own: start a server and use it in the same command."
         case Localhost.NONE:
             yield "They cannot use localhost either."

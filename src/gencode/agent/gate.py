@@ -42,7 +42,6 @@ from gencode.permissions.calls import (
 )
 from gencode.permissions.chain import grant_for
 from gencode.permissions.decision import NEEDS_APPROVAL, decide, paths_of
-from gencode.permissions.explanation import lifting
 from gencode.permissions.grants import Grants
 from gencode.permissions.hidden_paths import hidden_paths
 from gencode.permissions.links import as_links_lead
@@ -225,13 +224,14 @@ class Gate(Struct, kw_only=True, eq=False):
     @property
     def chain_names(self) -> tuple[str, ...]:
         """The policies that decide now, the root first: the owner of each, and its mode."""
-        return tuple(f"{policy.owner}: {policy.mode}" for policy in self.chain)
+        return tuple([f"{policy.owner}: {policy.mode}" for policy in self.chain[:]])
 
     @property
     def grants_network(self) -> bool:
         """Whether a person can give a command network access; one that only reads is given none."""
-        modes = {policy.mode for policy in self.chain}
-        return self.approvals.reach_person and modes.isdisjoint((Mode.PLAN, Mode.UNATTENDED))
+        if not self.approvals.reach_person:
+            return False
+        return {policy.mode for policy in self.chain}.isdisjoint((Mode.PLAN, Mode.UNATTENDED))
 
     def judge(self, call: ToolCall) -> Decision:
         """The decision without asking anybody; the strictest one if a call results in another."""
@@ -388,7 +388,7 @@ class Gate(Struct, kw_only=True, eq=False):
 
         Of the output files only those are included that one of these texts names: there may be many.
         """
-        chain = tuple(self.chain)
+        chain = tuple(self.chain[:])
         given = self.approvals.given.rules()
         if self._handed:
             names = {text.rpartition("/")[2] for text in texts}
@@ -488,8 +488,11 @@ def refusal(decision: Decision) -> str:
                 return f"{DECLINED} They wrote: {disarmed_line(decision.said, LONGEST_REASON)}\n{FOLLOW}"
             return f"{DECLINED}\n{RESPECT}"
         case DecidedBy.NOBODY | DecidedBy.SILENCE:
-            way = lifting(decision) if decision.offers and decision.by is DecidedBy.NOBODY else ""
-            way = f" The user can allow it with {way}." if way else ""
+            rules = decision.offers if decision.by is DecidedBy.NOBODY else ()
+            named = " and ".join(f"`{rule.spelled}`" for rule in rules)
+            mode = "the mode acceptEdits or " if decision.remedy is Remedy.OFFERS_OR_ACCEPT_EDITS else ""
+            plural = "s" if rules[1:] else ""
+            way = f" The user can allow it with {mode}the rule{plural} {named}." if rules else ""
             return f"Refused: {decision.why[:1].lower()}{decision.why[1:]}{way}"
         case DecidedBy.RULES if decision.remedy not in (Remedy.OTHER_AGENT, Remedy.SERVER):
             return f"Refused: {decision.why}"

@@ -137,7 +137,9 @@ async def run(setup: RunSetup, transcript: list[Message], record: Recorder, stop
                 continue
             record.defer(MessageAdded(reply))  # written with the end of the task
             waits_for_commands = setup.inbox is not None and setup.inbox.only_commands_run
-            if waits_for_commands and await asked_again(setup, transcript, record, reply, course):
+            if waits_for_commands and await asked_again(
+                setup, transcript, record, reply, course, announced=only_announced(reply, course)
+            ):
                 continue
             if await pending_work(setup, record, stop):
                 continue
@@ -203,13 +205,13 @@ async def finished(
     setup: RunSetup, transcript: list[Message], record: Recorder, reply: AssistantMessage, course: RunProgress
 ) -> LoopResult | None:
     """The result of the run if it ends with this reply; None if the agent is asked for a better one."""
-    if await asked_again(setup, transcript, record, reply, course):
+    announced = only_announced(reply, course)
+    if await asked_again(setup, transcript, record, reply, course, announced=announced):
         return None
     if setup.hooks is not None and (more := await setup.hooks.stopping(reply.text)) is not None:
         await add_notice(transcript, record, HOOK_BLOCKS.format(said=quoted(disarmed(more))))
         return None
-    only_announced = course.called and merely_announced(reply)
-    ending = ending_of(reply, (NOT_DONE,) if only_announced else ())
+    ending = ending_of(reply, (NOT_DONE,) if announced else ())
     answers = record.task.run.answers
     if setup.schema is None or ending.status not in (Status.COMPLETED, Status.EMPTY):
         return with_earlier_answer(ending, answers, called=course.called)
@@ -231,10 +233,16 @@ async def finished(
 
 
 async def asked_again(
-    setup: RunSetup, transcript: list[Message], record: Recorder, reply: AssistantMessage, course: RunProgress
+    setup: RunSetup,
+    transcript: list[Message],
+    record: Recorder,
+    reply: AssistantMessage,
+    course: RunProgress,
+    *,
+    announced: bool,
 ) -> bool:
     """Whether the agent is asked, once each, for an answer instead of an empty or merely announcing reply."""
-    if course.called and not course.reminded and merely_announced(reply):
+    if announced and not course.reminded:
         course.reminded = True
         await add_notice(transcript, record, ASK_AGAIN)
         return True
@@ -251,9 +259,13 @@ def is_unanswered(setup: RunSetup, record: Recorder, reply: AssistantMessage) ->
     return not prevented and setup.schema is None and not record.task.run.answers.before
 
 
-def merely_announced(reply: AssistantMessage) -> bool:
-    """Whether a reply only announces what the agent will do next; patterns are loaded when first needed."""
+def only_announced(reply: AssistantMessage, course: RunProgress) -> bool:
+    """Whether a reply after tool calls only announces what the agent will do next.
 
+    The patterns for that are loaded when first needed.
+    """
+    if not course.called:
+        return False
     from gencode.agent.unfinished_reply import announces
 
     return announces(reply.text)

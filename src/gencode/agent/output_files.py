@@ -19,6 +19,7 @@ from gencode.core.ids import moment, new_id
 from gencode.core.messages import AssistantMessage, Message, ToolMessage, UserMessage
 from gencode.core.task import Task
 from gencode.core.text import clip
+from gencode.permissions.whole_files import write_private_file
 
 log = logging.getLogger(__name__)
 
@@ -76,18 +77,9 @@ def rewrite(path: Path, events: Sequence[Event]) -> None:
     steps, end = _told(events)
     if len(steps) > MOST_STEPS:
         steps = f"{steps[:MOST_STEPS]}\n[more steps: gen task show {events[0].task}]\n"
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
-    handle = _opened(draft, os.O_TRUNC)
-    try:
-        try:
-            _write(handle, steps + end)
-            _mark_whole(handle, events[-1])
-        finally:
-            os.close(handle)
-        draft.replace(path)
-    finally:
-        with suppress(FileNotFoundError):
-            draft.unlink()
+    if not path.parent.exists():
+        _make_folder(path.parent)
+    write_private_file(path, _encoded(steps + end), at_ns=_whole_at(events[-1]))
 
 
 def is_whole(path: Path, task: Task) -> bool:
@@ -100,29 +92,43 @@ def is_whole(path: Path, task: Task) -> bool:
 
 def _mark_whole(handle: int, last: Event) -> None:
     """Set the file's modification time to the end that it is complete up to, if there is one."""
-    with suppress(OSError, ValueError, OverflowError):  # the time of an imported event can be anything
-        if isinstance(last.fact, TaskEnded):
-            at = _nanoseconds(last.at)
+    if (at := _whole_at(last)) is not None:
+        with suppress(OSError, OverflowError):
             os.utime(handle, ns=(at, at))
+
+
+def _whole_at(last: Event) -> int | None:
+    """The modification time of a file that is complete up to an end; an imported one can be any."""
+    with suppress(ValueError, OverflowError):
+        return _nanoseconds(last.at) if isinstance(last.fact, TaskEnded) else None
+    return None
 
 
 def _nanoseconds(at: str) -> int:
     return round(moment(at).timestamp() * 1_000_000) * 1_000
 
 
+def _make_folder(folder: Path) -> None:
+    folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    folder.mkdir(mode=0o700, exist_ok=True)
+
+
 def _opened(path: Path, more: int) -> int:
     try:
         return os.open(path, _APPEND | more, 0o600)
     except FileNotFoundError:
-        path.parent.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        path.parent.mkdir(mode=0o700, exist_ok=True)
+        _make_folder(path.parent)
         return os.open(path, _APPEND | more, 0o600)
 
 
 def _write(handle: int, text: str) -> None:
-    rest = memoryview(text.translate(_UNSEEN).encode("utf-8", "replace"))
+    rest = memoryview(_encoded(text))
     while rest:
         rest = rest[os.write(handle, rest) :]
+
+
+def _encoded(text: str) -> bytes:
+    return text.translate(_UNSEEN).encode("utf-8", "replace")
 
 
 def _told(events: Sequence[Event]) -> tuple[str, str]:
@@ -212,24 +218,12 @@ LONGEST_RESULT_LINE = 2_000
 LINE_PIECE = 500
 MOST_RESULTS = 1_000
 
-_NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-
 
 def keep_result(folder: Path, text: str) -> Path:
     """Write a result to a new file, completely or not at all; OSError if that fails. It blocks."""
-    folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    folder.mkdir(mode=0o700, exist_ok=True)
+    _make_folder(folder)
     name = f"result_{new_id()}.txt"
-    draft = folder / f".{name}"
-    handle = os.open(draft, _NEW_FILE, 0o600)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(_broken(text[:LARGEST_RESULT]).encode("utf-8", "replace"))
-        draft.rename(folder / name)
-    except OSError:
-        with suppress(OSError):
-            draft.unlink()
-        raise
+    write_private_file(folder / name, _broken(text[:LARGEST_RESULT]).encode("utf-8", "replace"))
     return folder / name
 
 

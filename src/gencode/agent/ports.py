@@ -83,6 +83,11 @@ class Delegate(Protocol):
         """
         ...
 
+    @property
+    def approves_foreground_only(self) -> bool:
+        """Whether a person can approve the calls of subagents, but not of those in the background."""
+        ...
+
     async def look(self, task: str, seconds: float) -> Outcome:
         """The outcome of a task, after waiting at most so many seconds for its end."""
         ...

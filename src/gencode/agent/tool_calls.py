@@ -239,8 +239,10 @@ def summary(call: ToolCall) -> str:
 
 def target(call: ToolCall) -> str:
     """What a call is about, in one short line: the first text among its arguments."""
-    shown = next((value for value in call.input.values() if isinstance(value, str) and value), "")
-    return shown.splitlines()[0][:120] if shown else ""
+    for value in call.input.values():
+        if isinstance(value, str) and value:
+            return value.splitlines()[0][:120]
+    return ""
 
 
 async def _judged(setup: RunSetup, call: ToolCall) -> PreparedCall:

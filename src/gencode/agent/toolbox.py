@@ -341,7 +341,7 @@ class Toolbox(Mapping[str, Tool]):
         return found
 
     def __contains__(self, name: object) -> bool:
-        return isinstance(name, str) and self._named(name) is not None
+        return isinstance(name, str) and (name in self._tools or self._named(name) is not None)
 
     def __iter__(self) -> Iterator[str]:
         self._take_more()

@@ -20,12 +20,12 @@ class Usage(Struct, frozen=True, gc=False, rename="camel"):
     usd: float | None = None
 
     def __add__(self, other: "Usage") -> "Usage":
-        known = [usd for usd in (self.usd, other.usd) if usd is not None]
+        known = self.usd is not None or other.usd is not None
         return Usage(
             self.input_tokens + other.input_tokens,
             self.output_tokens + other.output_tokens,
             self.cached_tokens + other.cached_tokens,
-            sum(known) if known else None,
+            (self.usd or 0.0) + (other.usd or 0.0) if known else None,
         )
 
 
@@ -131,7 +131,9 @@ class ToolResult(Struct, frozen=True, gc=False, omit_defaults=True):
         """What a model reads. GenCode's words come before a foreign text, so that it cannot forge them."""
         if not self.foreign:
             return f"{self.text}\n[{self.note}]" if self.note else self.text
-        head = self.note or ("Exit code 0." if self.trace.commands else "Output:")
+        ran = self.trace.commands
+        well = "Exit code 0." if ran and ran[0].exit == 0 else ""
+        head = " ".join(part for part in (well, self.note) if part) or "Output:"
         return f"[{head}]\n{self.text}".rstrip("\n")
 
     @property

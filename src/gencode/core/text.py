@@ -48,6 +48,8 @@ def counted(number: int, one: str, several: str = "") -> str:
 
 def inert(text: str) -> str:
     """`text` without invisible characters: control, format, private and unassigned ones."""
+    if text.isprintable():
+        return text
     lines = text.split("\n")
     return "\n".join(each if each.isprintable() else "".join(map(_visible, each)) for each in lines)
 

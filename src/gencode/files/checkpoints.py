@@ -9,7 +9,6 @@ import hashlib
 import logging
 import os
 import re
-import secrets
 import stat
 from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
@@ -21,6 +20,7 @@ from gencode.core.messages import FileCheckpoint
 from gencode.core.structs import replace
 from gencode.files.file_versions import FileVersions, States
 from gencode.files.safe_files import state_of
+from gencode.permissions.whole_files import write_private_file
 
 log = logging.getLogger(__name__)
 
@@ -39,7 +39,6 @@ FOLDER = ".checkpoints"
 
 _HASH = re.compile("[0-9a-f]{64}")
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class FileContent(msgspec.Struct, frozen=True):
@@ -111,13 +110,7 @@ class ContentFolder:
     def _write(self, target: Path, data: bytes) -> None:
         for folder in (self.path.parent.parent, self.path.parent, self.path):
             folder.mkdir(mode=0o700, exist_ok=True)
-        draft = self.path / f".{secrets.token_hex(8)}"
-        try:
-            with os.fdopen(os.open(draft, _NEW, 0o600), "wb") as file:
-                file.write(data)
-            draft.rename(target)
-        finally:
-            draft.unlink(missing_ok=True)
+        write_private_file(target, data)
 
     def _make_room(self, size: int) -> None:
         if self._size is None:

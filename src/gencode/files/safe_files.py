@@ -9,29 +9,23 @@ not at all. These calls block; call them in a thread.
 import errno
 import fcntl
 import os
-import secrets
 import stat
 import time
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
-from pathlib import Path
 from typing import BinaryIO, Literal
 
 from msgspec import Struct
 
 from gencode.core.errors import ToolError
 from gencode.permissions.paths import Resolved, shown
+from gencode.permissions.whole_files import FileDraft
 
 MOST_NEW_FOLDERS = 64
 _PATH_ONLY: int = getattr(os, "O_PATH", os.O_RDONLY)
 _FOLDER = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 # Not blocking, so that a pipe that takes the place of a file cannot hold us.
 _FILE = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
-_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-_HANDLES = "/proc/self/fd"
-"""Where a file without a name is given one."""
-_UNNAMED: int = os.O_WRONLY | os.O_TMPFILE | os.O_CLOEXEC if Path(_HANDLES).is_dir() else 0
-_NO_UNNAMED = frozenset({errno.ENOTSUP, errno.EISDIR, errno.EINVAL})
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _REFUSED = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
 
@@ -312,71 +306,16 @@ def _alone(folder: int, resolved: Resolved) -> Generator[None]:
         os.close(handle)
 
 
-class _NewFile:
-    """A file that gets a name only when it is whole, so that a process that is killed leaves none behind.
-
-    Where the file system has no files without a name, it has one of its own from the beginning.
-    """
-
-    def __init__(self, folder: int, mode: int) -> None:
-        self._folder = folder
-        self._name = ""
-        if _UNNAMED:
-            try:
-                self.handle = os.open(".", _UNNAMED, mode, dir_fd=folder)
-                return
-            except OSError as error:
-                if error.errno not in _NO_UNNAMED:
-                    raise
-        name = _free_name()
-        self.handle = os.open(name, _NEW, mode, dir_fd=folder)
-        self._name = name
-
-    def rename(self, name: str) -> None:
-        """Take the place of the file of this name."""
-        if not self._name:
-            free = _free_name()
-            os.link(f"{_HANDLES}/{self.handle}", free, dst_dir_fd=self._folder)
-            self._name = free
-        os.rename(self._name, name, src_dir_fd=self._folder, dst_dir_fd=self._folder)
-        self._name = ""
-
-    def close(self) -> None:
-        """Close it, and remove it unless it was renamed."""
-        os.close(self.handle)
-        if self._name:
-            with suppress(FileNotFoundError):
-                os.unlink(self._name, dir_fd=self._folder)
-
-
-def _free_name() -> str:
-    return f".gen-{secrets.token_hex(8)}.tmp"
-
-
 @contextmanager
-def _new_file(folder: int, data: bytes, before: os.stat_result | None, mode: int) -> Generator[_NewFile]:
+def _new_file(folder: int, data: bytes, before: os.stat_result | None, mode: int) -> Generator[FileDraft]:
     """A new file with these bytes in a folder, to be renamed."""
     # A replacement is readable for its owner only until it has the rights of the old file.
-    draft = _NewFile(folder, mode & 0o777 if before is None else 0o600)
-    try:
-        rest = memoryview(data)
-        while rest:
-            rest = rest[os.write(draft.handle, rest) :]
+    with FileDraft(folder, mode & 0o777 if before is None else 0o600) as draft:
+        draft.write(data)
         if before is not None:
             _take_rights(draft.handle, before)
-        _sync(draft.handle)
+        draft.sync()
         yield draft
-    finally:
-        draft.close()
-
-
-def _sync(handle: int) -> None:
-    try:
-        os.fsync(handle)
-    except OSError as error:
-        # Some file systems have nothing to sync.
-        if error.errno not in (errno.EINVAL, errno.ENOTSUP, errno.ENOSYS):
-            raise
 
 
 def _take_rights(handle: int, before: os.stat_result) -> None:

@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Struct
 
 from gencode.core.errors import UserMistake
-from gencode.permissions.saved_rules import FileLock, write_private_file
+from gencode.permissions.whole_files import FileLock, write_private_file
 
 FILE = "mcp_approvals.json"
 _MOST_FORMS = 32
@@ -66,7 +66,7 @@ class ServerApprovals:
                     merged[name] = _with(merged.get(name, ()), digest)
                 kept[server] = _Approved(_with(before.definitions, definition), merged)
                 text = msgspec.json.format(msgspec.json.encode(kept), indent=1)
-                write_private_file(self._home / FILE, text)
+                write_private_file(self._home / FILE, text, sync=True)
         except OSError as error:
             raise UserMistake(f"{self._home / FILE} cannot be written: {error.strerror}.") from None
         self._known = kept

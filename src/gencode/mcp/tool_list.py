@@ -53,7 +53,7 @@ class ToolList(Struct, frozen=True):
     notes: tuple[str, ...] = ()
 
 
-class _Unusable(Exception):
+class _Unusable(ValueError):
     """A tool cannot be offered to models, and why."""
 
 
@@ -84,14 +84,6 @@ async def list_tools(client: McpClient) -> ToolList:
     return _listing(tools, [f"its list of tools has more than {MOST_PAGES} pages", *notes])
 
 
-def parse_tool(raw: Message) -> OfferedTool:
-    """One tool; ValueError if it cannot be offered to models."""
-    try:
-        return _offered(raw)
-    except _Unusable as unusable:
-        raise ValueError(str(unusable)) from None
-
-
 def cleaned(text: str, most: int) -> str:
     """A text without invisible characters, cut to a length."""
     kept = "".join(
@@ -115,12 +107,13 @@ def _add(raw: object, tools: dict[str, OfferedTool], notes: list[str]) -> None:
         notes.append(f"a second tool {cleaned(name, 60)!r} is left out")
     else:
         try:
-            tools[name] = _offered(cast("Message", raw))
+            tools[name] = parse_tool(cast("Message", raw))
         except _Unusable as unusable:
             notes.append(f"the tool {cleaned(name, 60)!r} is left out: {unusable}")
 
 
-def _offered(raw: Message) -> OfferedTool:
+def parse_tool(raw: Message) -> OfferedTool:
+    """One tool; ValueError if it cannot be offered to models."""
     said = raw.get("description")
     annotations = raw.get("annotations")
     hints = cast("Message", annotations) if isinstance(annotations, dict) else {}

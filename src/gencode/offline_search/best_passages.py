@@ -22,12 +22,13 @@ SYMBOL = 3.0
 TOGETHER = 0.6
 DECLARATION = 0.8
 # How the files are put in order: fitted by softmax regression over the questions of the bench.
-BLOCK_SHARE = 0.75
-NAMED_SHARE = 0.6
-SYMBOL_SHARE = 0.83
-HEAD_SHARE = 0.55
-STANDING_SHARE = 0.28
-SHAPE_SHARE = 0.3
+BLOCK_SHARE = 0.67
+NAMED_SHARE = 0.92
+SYMBOLS_SHARE = 0.61
+HEAD_SHARE = 0.86
+STANDING_SHARE = 0.83
+SHAPE_SHARE = 0.65
+MOST_SYMBOLS = 6
 HEAD_LINES = 30
 USUAL_BLOCK = 30
 _IMPORT = re.compile(
@@ -54,9 +55,9 @@ class Passage:
 
 @dataclass(frozen=True, slots=True)
 class FileEvidence:
-    """What else speaks for a file: its best symbol and its opening comment; `shape` speaks against it."""
+    """What else speaks for a file: its best symbols and its opening comment; `shape` speaks against it."""
 
-    symbol: float = 0.0
+    symbols: float = 0.0
     head: float = 0.0
     shape: bool = False
 
@@ -124,6 +125,7 @@ def best_passages(query: SearchQuery, weights: ConceptWeights, files: Sequence[M
     hits = ConceptMatcher(query)
     places = [(file.ranked, *best_block(query, weights, file, hits)) for file in files]
     top_file = max((ranked.score for ranked, _, _ in places), default=0.0) or 1.0
+    standing = max((place.path_weight for _, place, _ in places), default=1.0)
     top_block = max((place.score for _, place, _ in places), default=0.0) or 1.0
     ordered = [
         replace(
@@ -131,9 +133,9 @@ def best_passages(query: SearchQuery, weights: ConceptWeights, files: Sequence[M
             score=ranked.score / top_file
             + BLOCK_SHARE * place.score / top_block
             + NAMED_SHARE * ranked.named
-            + SYMBOL_SHARE * signs.symbol
+            + SYMBOLS_SHARE * signs.symbols
             + HEAD_SHARE * signs.head
-            + STANDING_SHARE * math.log(place.path_weight)
+            + STANDING_SHARE * math.log(place.path_weight / standing)
             - SHAPE_SHARE * signs.shape,
             coverage=max(place.together, ranked.coverage),
         )
@@ -153,7 +155,7 @@ def best_block(
     worth = path_weight(path, query)
     best = Passage(path, 1, "", 0.0, 0.0, 0.0, ())
     shape = False
-    symbol = 0.0
+    symbols: dict[str, float] = {}
     for block in split_blocks(list(file.lines), length, is_prose(path)):
         named = _in_symbol(block.symbol, weights, hits)
         declares = any(line.number == block.start and only_declares(line.text) for line in block.lines)
@@ -161,10 +163,12 @@ def best_block(
         score = (place.score + SYMBOL * named * (0.4 + 0.6 * place.coverage)) * (
             DECLARATION if declares else 1
         )
-        symbol = max(symbol, named / total)
+        symbols[block.symbol] = named / total
         if score > best.score:
             best, shape = replace(place, score=score), declares
-    signs = FileEvidence(symbol, _in_head(file.lines, weights, hits) / total, shape)
+    signs = FileEvidence(
+        sum(sorted(symbols.values())[-MOST_SYMBOLS:]), _in_head(file.lines, weights, hits) / total, shape
+    )
     return replace(best, score=best.score * worth, path_weight=worth), signs
 
 

@@ -1,269 +1,70 @@
 """Synonyms of programmers, and stop words that say nothing about what is looked for.
 
-Deliberately small and about programming in general; a line is a family, its first word counts for nothing
-special. Everything is compared by stem.
+About programming in general, and never about one set of questions: a table of everyday words helped on the
+questions that its author knew and on no others. Commas part families; everything is compared by stem.
 """
 
 from functools import cache
 
-from gencode.offline_search.plain_synonyms import PLAIN_WORDS
 from gencode.offline_search.stemmer import stem
 
 # Short and long spellings of one word: nearly the same.
 _SPELLINGS = """
-argument arg parameter param
-attribute attr
-authentication auth authenticate
-authorization authorize auth
-application app
-asynchronous async
-background bg
-buffer buf
-certificate cert
-character char
-column col
-command cmd
-configuration config configure conf cfg
-connection conn connect
-context ctx
-database db
-default defaults
-dependency dep
-destination dest dst
-directory dir folder
-document doc
-environment env
-error err
-execute exec
-expression expr
-function func fn
-generate gen
-identifier id ident
-implementation impl
-information info
-initialize init initial
-iterator iter iterate
-language lang
-library lib
-maximum max
-memory mem
-message msg
-minimum min
-navigation nav
-number num
-object obj
-operation op operator
-original orig
-package pkg
-page paginate
-password passwd pwd
-pointer ptr
-position pos
-previous prev
-process proc
-production prod
-reference ref
-regular regex
-repository repo
-request req
-response resp res
-return ret
-sequence seq
-server srv
-session sess
-source src
-specification spec
-standard std
-statistics stats stat
-string str
-synchronise sync synchronous
-system sys
-temporary temp tmp
-utility util
-value val
-variable var
-version ver
-window win
+argument arg parameter param, attribute attr, authentication auth authenticate, authorization authorize
+auth, application app, asynchronous async, background bg, buffer buf, certificate cert, character char,
+column col, command cmd, configuration config configure conf cfg, connection conn connect, context ctx,
+database db, default defaults, dependency dep, destination dest dst, directory dir folder, document doc,
+environment env, error err, execute exec, expression expr, function func fn, generate gen, identifier id
+ident, implementation impl, information info, initialize init initial, iterator iter iterate, language lang,
+library lib, maximum max, memory mem, message msg, minimum min, navigation nav, number num, object obj,
+operation op operator, original orig, package pkg, page paginate, password passwd pwd, pointer ptr, position
+pos, previous prev, process proc, production prod, reference ref, regular regex, repository repo, request
+req, response resp res, return ret, sequence seq, server srv, session sess, source src, specification spec,
+standard std, statistics stats stat, string str, synchronise sync synchronous, system sys, temporary temp
+tmp, utility util, value val, variable var, version ver, window win
 """
 
 # Different words for one thing or act.
 _FAMILIES = """
-abort cancel interrupt
-absolute canonical
-access permission privilege acl grant allow permit authorize
-account user
-allowed permitted allowlist whitelist safelist
-answer reply response respond
-append add push
-ask prompt query
-assert check verify validate ensure
-begin start launch boot
-bind attach
-block mutex lock
-body payload content
-boundary multipart
-break split divide chunk partition segment
-broadcast publish notify emit
-browser client agent
-build construct assemble
-cache memoize memo
-call invoke
-capital uppercase upper
-caught catch recover rescue
-chain compose sequence pipeline
-change modify update mutate edit
-choose select pick prefer
-clean sanitize purify strip
-clone copy duplicate
-close shutdown dispose
-collect gather aggregate
-combine merge join concat
-compare equal diff equality
-complete finish done
-compress deflate gzip zip
-compute calculate evaluate
-convert transform translate cast coerce
-count tally
-crash panic abort
-create make new generate produce
-damaged corrupt broken
-deadline timeout
-decode decompress unpack inflate
-decrypt decipher
-default fallback
-delay sleep wait backoff
-delete remove drop erase unlink destroy discard
-deny forbid reject refuse block
-daemon background detach
-database sql sqlite postgres mysql
-detect discover find locate search lookup
-diagnose debug inspect
-discard evict expire purge prune
-duplicate already visited
-quiet idle debounce silence
-slow throttle latency delay
-scale autoscale grow shrink
-display show print render draw
-distance levenshtein
-duplicate dupe dedupe unique
-duration elapsed
-encode serialize marshal
-encrypt cipher
-environment getenv
-error exception failure fault
-escape quote encode
-event signal
-execute run spawn perform
-expand grow resize enlarge
-extract parse pull
-fake mock stub
-fetch download retrieve
-field member property
-filter exclude ignore
-flag option switch
-focus visibility
-follow redirect
-forbidden denied
-form formdata
-forward proxy
-function callback hook listener
-hash digest checksum
-hook callback lifecycle middleware
-human readable
-identifier uuid
-image picture photo thumbnail
-incoming receive inbound
-increase grow
-insert add put
-language locale i18n
-layout template
-length size
-limit throttle quota cap rate
-link url href anchor uri hyperlink
-listen accept serve bind
-list array collection
-load read open import
-location path
-log logger record trace
-login signin auth authenticate credential
-loop iterate
-match pattern regex glob wildcard
-measure time stopwatch benchmark
-missing absent notfound
-monitor watch observe
-move rename
-name label title
-network socket tcp
-normalize canonicalize
-notify alert
-order sort
-outgoing send outbound
-owner uid
-parallel concurrent thread multithreaded
-parse tokenize lex scan
-password credential secret
-path route url
-periodic schedule cron interval
-permitted allow
-persist save store write
-pool worker
-port address
-prevent guard protect
-previous last
-print output write
-private secret
-prototype proto
-queue backlog enqueue
-quit exit terminate stop
-random nonce
-read load parse
-recover restore rollback
-recursive nested
-redo replay
-register subscribe
-reload refresh autoreload
-repair fix restore
-repeat again retry reattempt
-replace substitute
-replica slave follower
-request call
-resolve lookup
-restart reload
-rewrite transform
-role group
-roll revert undo
-route url endpoint
-rule policy
-sandbox isolate
-schema model
-send dispatch transmit deliver
-serialize dump stringify pickle
-settings config options preferences
-balance distribute spread
-state status
-stop cancel terminate kill
-stream pipe
-style color theme ansi
-suggest hint recommend similar
-subclass inherit
-tag label
-task job work
-template placeholder
-terminal tty console
-test spec
-trace stack
-transaction commit atomic
-tree node
-trim truncate shorten
-type kind
-unknown notfound missing invalid 404
-upload attachment multipart file
-upstream backend
-visit walk traverse
-visitor client
-wait block
-wrap decorate
-write save append
+abort cancel interrupt, absolute canonical, access permission privilege acl grant allow permit authorize,
+account user, allowed permitted allowlist whitelist safelist, answer reply response respond, append add
+push, ask prompt query, assert check verify validate ensure, begin start launch boot, bind attach, block
+mutex lock, body payload content, boundary multipart, break split divide chunk partition segment, broadcast
+publish notify emit, browser client agent, build construct assemble, cache memoize memo, call invoke,
+capital uppercase upper, caught catch recover rescue, chain compose sequence pipeline, change modify update
+mutate edit, choose select pick prefer, clean sanitize purify strip, clone copy duplicate, close shutdown
+dispose, collect gather aggregate, combine merge join concat, compare equal diff equality, complete finish
+done, compress deflate gzip zip, compute calculate evaluate, convert transform translate cast coerce, count
+tally, crash panic abort, create make new generate produce, damaged corrupt broken, deadline timeout, decode
+decompress unpack inflate, decrypt decipher, default fallback, delay sleep wait backoff, delete remove drop
+erase unlink destroy discard, deny forbid reject refuse block, daemon background detach, database sql sqlite
+postgres mysql, detect discover find locate search lookup, diagnose debug inspect, discard evict expire
+purge prune, duplicate already visited, quiet idle debounce silence, slow throttle latency delay, scale
+autoscale grow shrink, display show print render draw, distance levenshtein, duplicate dupe dedupe unique,
+duration elapsed, encode serialize marshal, encrypt cipher, environment getenv, error exception failure
+fault, escape quote encode, event signal, execute run spawn perform, expand grow resize enlarge, extract
+parse pull, fake mock stub, fetch download retrieve, field member property, filter exclude ignore, flag
+option switch, focus visibility, follow redirect, forbidden denied, form formdata, forward proxy, function
+callback hook listener, hash digest checksum, hook callback lifecycle middleware, human readable, identifier
+uuid, image picture photo thumbnail, incoming receive inbound, increase grow, insert add put, language
+locale i18n, layout template, length size, limit throttle quota cap rate, link url href anchor uri
+hyperlink, listen accept serve bind, list array collection, load read open import, location path, log logger
+record trace, login signin auth authenticate credential, loop iterate, match pattern regex glob wildcard,
+measure time stopwatch benchmark, missing absent notfound, monitor watch observe, move rename, name label
+title, network socket tcp, normalize canonicalize, notify alert, order sort, outgoing send outbound, owner
+uid, parallel concurrent thread multithreaded, parse tokenize lex scan, password credential secret, path
+route url, periodic schedule cron interval, permitted allow, persist save store write, pool worker, port
+address, prevent guard protect, previous last, print output write, private secret, prototype proto, queue
+backlog enqueue, quit exit terminate stop, random nonce, read load parse, recover restore rollback,
+recursive nested, redo replay, register subscribe, reload refresh autoreload, repair fix restore, repeat
+again retry reattempt, replace substitute, replica slave follower, request call, resolve lookup, restart
+reload, rewrite transform, role group, roll revert undo, route url endpoint, rule policy, sandbox isolate,
+schema model, send dispatch transmit deliver, serialize dump stringify pickle, settings config options
+preferences, balance distribute spread, state status, stop cancel terminate kill, stream pipe, style color
+theme ansi, suggest hint recommend similar, subclass inherit, tag label, task job work, template
+placeholder, terminal tty console, test spec, trace stack, transaction commit atomic, tree node, trim
+truncate shorten, type kind, unknown notfound missing invalid 404, upload attachment multipart file,
+upstream backend, visit walk traverse, visitor client, wait block, wrap decorate, write save append
 """
 
 # Phrases that have a short name.
@@ -293,8 +94,6 @@ throw away: discard evict
 man page: manual
 character set: charset encoding
 """
-
-PLAIN = 0.7
 
 _STOP = """
 a about an and any are as at be been being both but by can could did do does doing each either else for from
@@ -347,13 +146,8 @@ def weak_stems() -> frozenset[str]:
 @cache
 def _table() -> dict[str, dict[str, float]]:
     table: dict[str, dict[str, float]] = {}
-    for line in PLAIN_WORDS.strip().splitlines():
-        asked, _, meant = line.partition(": ")
-        for word in map(stem, asked.split()):
-            others = table.setdefault(word, {})
-            others |= {other: PLAIN for other in map(stem, meant.split()) if other != word}
-    for text, weight in ((_FAMILIES, 0.5), (_SPELLINGS, 0.85)):
-        for family in text.strip().splitlines():
+    for text, weight in ((_FAMILIES, 0.65), (_SPELLINGS, 0.85)):
+        for family in text.split(","):
             members = list(dict.fromkeys(stem(word) for word in family.split()))
             for member in members:
                 others = table.setdefault(member, {})

@@ -132,12 +132,12 @@ def _count(purpose: str, pattern: str, **more: Any) -> PlannedCall:
 
 
 def _names_pattern(query: SearchQuery) -> str:
-    """Files named after a word of the question, in either case."""
+    """Files named after a word of the question, in any case."""
     beginnings: list[str] = []
     for concept in query.concepts:
         if concept.weight >= 1 and re.fullmatch(r"[\w-]{3,}", concept.stem):
-            beginnings += [concept.stem, concept.stem.capitalize()]
-    choices = ",".join(dict.fromkeys(beginnings[:40])) or "*"
+            beginnings += [concept.stem, concept.stem.capitalize(), concept.stem.upper()]
+    choices = ",".join(dict.fromkeys(beginnings[:60])) or "*"
     return f"**/*{{{choices}}}*" if "," in choices else f"**/*{choices}*"
 
 

@@ -44,7 +44,7 @@ class ChainLink(Struct, frozen=True, gc=False):
 class Chain(Sequence[Policy]):
     """The policies that decide about the calls of one agent now, the root's first, its own last."""
 
-    __slots__ = ("_bare", "_counted", "_links", "_root", "_seen")
+    __slots__ = ("_bare", "_counted", "_links", "_mode", "_root", "_seen")
 
     def __init__(self, root: Root, links: tuple[ChainLink, ...] = ()) -> None:
         self._root = root
@@ -52,6 +52,7 @@ class Chain(Sequence[Policy]):
         self._seen: Policy | None = None
         self._bare: tuple[Policy, ...] = ()
         self._counted: tuple[Policy, ...] = ()
+        self._mode = Mode.PLAN
 
     @overload
     def __getitem__(self, at: int) -> Policy: ...
@@ -83,7 +84,9 @@ class Chain(Sequence[Policy]):
     @property
     def mode(self) -> Mode:
         """The narrowest mode of the chain: what the agent can rely on."""
-        return narrowest_mode(self.now)
+        if self._seen is not self._root.policy:
+            self._look()
+        return self._mode
 
     def below(self, link: ChainLink) -> "Chain":
         """The chain over an agent that is started from here."""
@@ -110,6 +113,7 @@ class Chain(Sequence[Policy]):
             bare.append(child_policy(bare[-1], link.mode, link.rules, link.owner))
         self._bare = tuple(bare)
         self._counted = self._lifted(self._bare)
+        self._mode = narrowest_mode(self._counted)
         self._seen = root
 
     def _lifted(self, bare: tuple[Policy, ...]) -> tuple[Policy, ...]:

@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from gencode.core.errors import UnknownName
-from gencode.core.rules import Action, DecidedBy, Decision, Mode, Policy, Remedy, strictest
+from gencode.core.rules import Action, DecidedBy, Decision, Mode, Policy, Remedy, stricter, strictest
 from gencode.core.spec import same_name
 from gencode.core.structs import replace
 from gencode.permissions.calls import FETCH_TOOLS, CallFacts
@@ -38,9 +38,12 @@ def decide(call: CallFacts, chain: Sequence[Policy]) -> Decision:
     """Allow, ask or deny one call under every policy of the chain, the root first, the caller's own last."""
     if not chain:
         return Decision(Action.DENY, f"{call.tool}: there is no policy to decide by.", remedy=Remedy.NOTHING)
-    each = decide_each(call, chain)
-    worst = strictest(each)
-    if not worst.neutral and any(decision.neutral for decision in each):
+    first, *others = decide_each(call, chain)
+    worst, neutral = first, first.neutral
+    for decision in others:
+        worst = stricter(worst, decision)
+        neutral = neutral or decision.neutral
+    if neutral and not worst.neutral:
         worst = replace(worst, neutral=True)
     if worst.action is Action.ASK and _nobody(call, chain):
         why = f"{NEEDS_APPROVAL}. {worst.why}"
@@ -93,8 +96,10 @@ def granted(chain: Sequence[Policy], mode: Mode | None) -> Sequence[Policy]:
 
 
 def _canonical(call: CallFacts) -> CallFacts:
+    if call.tool in KNOWN_TOOLS:
+        return call
     known = _BY_KEY.get(same_name(call.tool))
-    return call if known in (None, call.tool) else replace(call, tool=known)
+    return call if known is None else replace(call, tool=known)
 
 
 def _alone(

@@ -22,8 +22,8 @@ from gencode.core.ids import stamp
 from gencode.core.structs import replace
 from gencode.permissions.agent_folders import stands_alone
 from gencode.permissions.project_files import ProjectFiles, read_project
-from gencode.permissions.saved_rules import FileLock, write_private_file
 from gencode.permissions.started_files import digests
+from gencode.permissions.whole_files import FileLock, write_private_file
 
 FILE = "trust.toml"
 _HEAD = "# Folders that are trusted, with the files they were trusted for. Written by: gen trust\n"
@@ -208,7 +208,7 @@ def _alone(home: Path) -> Generator[None]:
 def _write(home: Path, folders: Mapping[str, TrustRecord]) -> None:
     """Write the file; whoever writes has its lock."""
     text = _HEAD + "".join(_table(key, folders[key]) for key in sorted(folders))
-    write_private_file(home / FILE, text.encode())
+    write_private_file(home / FILE, text.encode(), sync=True)
 
 
 def _table(folder: str, record: TrustRecord) -> str:

@@ -116,12 +116,13 @@ class ModelEndpoint:
 
     def _proxy(self) -> str | None:
         """The proxy that the environment names for this address; what is on this machine needs none."""
-        from urllib.request import getproxies, proxy_bypass
-
         parts = urlsplit(self._url)
         host = parts.hostname or ""
-        here = host == "localhost" or host.startswith("127.") or host == "::1"
-        proxy = None if here or proxy_bypass(host) else getproxies().get(parts.scheme)
+        if host == "localhost" or host.startswith("127.") or host == "::1":
+            return None
+        from urllib.request import getproxies, proxy_bypass  # it loads a whole HTTP client
+
+        proxy = None if proxy_bypass(host) else getproxies().get(parts.scheme)
         if not proxy or "://" not in proxy:
             return f"http://{proxy}" if proxy else None
         if not proxy.lower().startswith(("http://", "https://")):

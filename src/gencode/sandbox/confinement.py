@@ -103,7 +103,10 @@ def sandbox_hint(found: Confinement, output: str, *, approver: bool) -> str:
     parts: list[str] = []
     if any(words in said for words in _READ_ONLY):
         places = " and ".join((", ".join(found.writable), "$TMPDIR")) if found.writable else "$TMPDIR"
-        parts.append(f"write only in {places}")
+        kept = (
+            ", but not .git/config, .git/hooks and .gen in there" if found.guarded and found.writable else ""
+        )
+        parts.append(f"write only in {places}{kept}")
     if found.network is not NetworkAccess.ALL and any(
         words in said for words in (*_UNREACHABLE, *_UNRESOLVED)
     ):

@@ -228,6 +228,10 @@ class Shells:
             raise UnknownName("shell", shell, self._shells)
         return self._shells[shell]
 
+    def starter(self, shell: str) -> str:
+        """The task that started a background command; empty for an unknown one."""
+        return self._shells[shell].order.task if shell in self._shells else ""
+
     def of_task(self, task: str) -> Mapping[str, BackgroundShell]:
         """The background commands that a task started."""
         return {name: shell for name, shell in self._shells.items() if shell.order.task == task}

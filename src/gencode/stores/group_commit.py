@@ -12,7 +12,6 @@ import sqlite3
 import time
 from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from typing import Any, Generic, TypeVar
 
 from gencode.core.errors import GenCodeError, StoreTrouble
@@ -32,19 +31,20 @@ async def patiently(
     step: Callable[[], T], errors: PlainErrors, thread: ThreadPoolExecutor | None = None
 ) -> T:
     """Run a step; while another process holds the lock, sleep (a little longer each time) and retry."""
-    until = time.monotonic() + PATIENCE
+    until = 0.0
     pause = _SHORT_PAUSE
-    with errors:
-        while True:
-            try:
-                if thread is None:
-                    return step()
-                return await asyncio.get_running_loop().run_in_executor(thread, step)
-            except sqlite3.OperationalError as error:
-                if not is_busy(error) or time.monotonic() > until:
+    while True:
+        try:
+            if thread is None:
+                return step()
+            return await asyncio.get_running_loop().run_in_executor(thread, step)
+        except (sqlite3.Error, OSError) as error:
+            until = until or time.monotonic() + PATIENCE
+            if not isinstance(error, sqlite3.Error) or not is_busy(error) or time.monotonic() > until:
+                with errors:
                     raise
-            await asyncio.sleep(_jittered(pause))
-            pause = min(pause * 2, _LONG_PAUSE)
+        await asyncio.sleep(_jittered(pause))
+        pause = min(pause * 2, _LONG_PAUSE)
 
 
 class WriteStep(Generic[T]):
@@ -110,7 +110,9 @@ class GroupCommit:
     async def write(self, step: WriteStep[T], *, together: bool) -> T:
         """Run a step in a transaction: at once, or `together` with the others of this turn of the loop."""
         if not together or self._thread is not None:
-            return await self.change(partial(self._alone, step))
+            result = await patiently(lambda: self._alone(step), self._plain_errors, self._thread)
+            self._note()
+            return result
         waiting = _WaitingStep(step)
         self._waiting.append(waiting)
         if self._timer is None:

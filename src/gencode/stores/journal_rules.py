@@ -1,7 +1,6 @@
 """Rules of the journal, the same in every store: how it grows, and which imported one is valid."""
 
 from collections.abc import Callable, Iterator, Sequence
-from functools import reduce
 
 from gencode.core.errors import Conflict, Fenced, UserMistake
 from gencode.core.events import (
@@ -31,21 +30,22 @@ _MOST_MESSAGES = 10**9
 class Growth:
     """Events to be written after `before`, with their JSON and the task they lead to."""
 
-    __slots__ = ("before", "bodies", "events", "state")
+    __slots__ = ("before", "bodies", "events", "state", "turns_status")
 
     def __init__(self, before: Task | None, events: list[Event], bodies: Sequence[bytes]) -> None:
         self.before = before
         self.events = events
         self.bodies = bodies
-        folded = reduce(fold, self.events, before)
-        if folded is None:
-            raise UserMistake("There are no events to write.")
-        self.state = folded
-
-    @property
-    def turns_status(self) -> bool:
+        self.turns_status = False
         """Whether these events change the status of the task."""
-        return any(isinstance(event.fact, _TURNS_STATUS) for event in self.events)
+        state = before
+        for event in events:
+            state = fold(state, event)
+            if isinstance(event.fact, _TURNS_STATUS):
+                self.turns_status = True
+        if state is None:
+            raise UserMistake("There are no events to write.")
+        self.state = state
 
 
 def task_ids(draw: Callable[[], str], named: str = "") -> Iterator[str]:

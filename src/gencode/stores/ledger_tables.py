@@ -217,10 +217,10 @@ class Accounts:
 
         Until it is committed nobody can take or end the task, so that whoever does it next settles the hold.
         """
+        accounts = await self.on(hold.path, lock=True)
         held = await self._statements.fetch(_HELD, hold.task, hold.owner)
         if not held:
             raise lease_lost(hold.task)
-        accounts = await self.on(hold.path, lock=True)
         if held[0][0] is not None:
             await self.drop(hold.task)
             accounts = await self.on(hold.path)

@@ -43,12 +43,11 @@ from gencode.stores.pg_pool import (
 )
 from gencode.stores.pg_schema import check_link
 from gencode.stores.pg_task_rows import NewTaskRow, delete
+from gencode.stores.sql_dialect import SideTables
 from gencode.stores.task_fold import FOLD, StoredFact, events_of, folded, lines_of, snapshot_of
 
 if TYPE_CHECKING:
     from gencode.stores.pg_event_log import PostgresEventLog
-    from gencode.stores.question_table import QuestionTable
-    from gencode.stores.schedule_tables import JobTable, OutboxTable
 
 LOOK_SECONDS = 2.0
 """Between two looks without a notification."""
@@ -141,15 +140,15 @@ SELECT e.task, e.seq, e.at, e.body FROM unnest($1::text[], $2::bigint[]) AS k (t
 """
 
 
-class PostgresStore:
+class PostgresStore(SideTables):
     """A `Store` in Postgres. Make one with `await PostgresStore.open(url)`."""
 
     def __init__(self, link: Pool, lease_seconds: float, draw: Callable[[], str]) -> None:
         self.link = link
         self.lease_seconds = lease_seconds
-        self.draw = draw
         self.changes = PostgresChanges(link)
         """Wakes whoever waits for something new."""
+        super().__init__(PostgresDatabase(link, self.changes.note), draw)
         self._appends = AppendBatcher(link, lease_seconds, self.changes)
         self._ear = self.changes.ear
         self.ledger = PostgresLedger(link, self._ear, self.changes.note)
@@ -174,27 +173,6 @@ class PostgresStore:
             await link.close()
             raise
         return cls(link, lease_seconds, draw)
-
-    @property
-    def schedule(self) -> "JobTable":
-        """What is planned for later; nothing of it is loaded before somebody asks."""
-        from gencode.stores.schedule_tables import JobTable
-
-        return JobTable(PostgresDatabase(self.link, self.changes.note), self.draw)
-
-    @property
-    def outbox(self) -> "OutboxTable":
-        """Messages that are not delivered yet."""
-        from gencode.stores.schedule_tables import OutboxTable
-
-        return OutboxTable(PostgresDatabase(self.link, self.changes.note))
-
-    @property
-    def questions(self) -> "QuestionTable":
-        """Where questions wait until a person answers them."""
-        from gencode.stores.question_table import QuestionTable
-
-        return QuestionTable(PostgresDatabase(self.link, self.changes.note))
 
     @property
     def global_log(self) -> "PostgresEventLog":

@@ -7,7 +7,11 @@ statements: Postgres answers them one by one, SQLite at once, so that its corout
 
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from functools import lru_cache
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+if TYPE_CHECKING:
+    from gencode.stores.question_table import QuestionTable
+    from gencode.stores.schedule_tables import JobTable, OutboxTable
 
 T = TypeVar("T")
 Row = Sequence[Any]
@@ -137,3 +141,33 @@ async def first(rows: Awaitable[Sequence[Row]]) -> Any:
     """The first value of the first row; None where there is no row."""
     found = await rows
     return found[0][0] if found else None
+
+
+class SideTables:
+    """The tables beside the journal, as a part of every store; none is loaded before somebody asks."""
+
+    def __init__(self, database: SqlDatabase, draw: Callable[[], str]) -> None:
+        """`draw` makes new ids."""
+        self._database = database
+        self.draw = draw
+
+    @property
+    def schedule(self) -> "JobTable":
+        """What is planned for later."""
+        from gencode.stores.schedule_tables import JobTable
+
+        return JobTable(self._database, self.draw)
+
+    @property
+    def outbox(self) -> "OutboxTable":
+        """Messages that are not delivered yet."""
+        from gencode.stores.schedule_tables import OutboxTable
+
+        return OutboxTable(self._database)
+
+    @property
+    def questions(self) -> "QuestionTable":
+        """Where questions wait until a person answers them."""
+        from gencode.stores.question_table import QuestionTable
+
+        return QuestionTable(self._database)

@@ -34,14 +34,13 @@ from gencode.stores.journal_rules import (
     task_missing,
 )
 from gencode.stores.ledger_tables import LedgerTable
+from gencode.stores.sql_dialect import SideTables
 from gencode.stores.sqlite_ledger import CommitLedger
 from gencode.stores.sqlite_schema import Durability, PlainErrors, Transaction, open_pair
 from gencode.stores.sqlite_writes import RELEASE, AppendEvents, DeleteTask, InsertTask, PostMessage
 from gencode.stores.task_fold import FOLD, StoredFact, events_of, folded, lines_of, snapshot_of
 
 if TYPE_CHECKING:
-    from gencode.stores.question_table import QuestionTable
-    from gencode.stores.schedule_tables import JobTable, OutboxTable
     from gencode.stores.sqlite_event_log import SqliteEventLog
 
 T = TypeVar("T")
@@ -154,7 +153,7 @@ class SqliteChanges(ChangeNotifier):
         return version
 
 
-class SqliteStore:
+class SqliteStore(SideTables):
     """A `Store` in a file. Make one with `await SqliteStore.open(path)`."""
 
     def __init__(
@@ -177,16 +176,16 @@ class SqliteStore:
         self.changes: ChangeNotifier = ChangeNotifier() if path is None else SqliteChanges(watched)
         """Wakes whoever waits for something new."""
         self._commits = GroupCommit(self._writer, self._plain_errors, thread, self.changes)
-        self._database = SqliteDatabase(
+        database = SqliteDatabase(
             self._commits, self._writer, self._reader, self._plain_errors, self._is_busy
         )
-        self._commit_ledger = CommitLedger(self._cursor, self._database.statements)
-        self.ledger = LedgerTable(self._database)
+        super().__init__(database, draw)
+        self._commit_ledger = CommitLedger(self._cursor, database.statements)
+        self.ledger = LedgerTable(database)
         """What tasks may spend, and have spent."""
         self._leased: set[str] = set()
         self._lease_seconds = lease_seconds
         self._lease = f"{lease_seconds:+.3f} seconds"
-        self._draw = draw
 
     @classmethod
     async def open(
@@ -203,32 +202,11 @@ class SqliteStore:
         return cls(path, connections, thread, lease_seconds, draw)
 
     @property
-    def schedule(self) -> "JobTable":
-        """What is planned for later; nothing of it is loaded before somebody asks."""
-        from gencode.stores.schedule_tables import JobTable
-
-        return JobTable(self._database, self._draw)
-
-    @property
-    def outbox(self) -> "OutboxTable":
-        """Messages that are not delivered yet."""
-        from gencode.stores.schedule_tables import OutboxTable
-
-        return OutboxTable(self._database)
-
-    @property
     def global_log(self) -> "SqliteEventLog":
         """The facts of all tasks in one order."""
         from gencode.stores.sqlite_event_log import SqliteEventLog
 
         return SqliteEventLog(self._path, self._reader, self._plain_errors)
-
-    @property
-    def questions(self) -> "QuestionTable":
-        """Where questions wait until a person answers them."""
-        from gencode.stores.question_table import QuestionTable
-
-        return QuestionTable(self._database)
 
     async def close(self) -> None:
         """Close the file; nothing that was appended is lost."""
@@ -252,7 +230,7 @@ class SqliteStore:
         session: str = "",
     ) -> Lease:
         """Write the first facts of a new task under a free id, and lease it to `owner`."""
-        for task in task_ids(self._draw, named):
+        for task in task_ids(self.draw, named):
             growth = new_journal(task, (fact, *then))
             insert = InsertTask(
                 self._cursor, self._commit_ledger, growth, lease=self._lease, owner=owner, session=session

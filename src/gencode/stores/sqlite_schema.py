@@ -6,6 +6,7 @@ import sqlite3
 import time
 from collections.abc import Callable
 from contextlib import closing
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Literal, NamedTuple, TypeVar
@@ -401,8 +402,8 @@ def _connect(path: Path | str) -> sqlite3.Connection:
     return connection
 
 
-def _text(stored: bytes) -> str:
-    return stored.decode("utf-8", "replace")
+_text = partial(str, encoding="utf-8", errors="replace")
+"""Reads a column of text; called for each of them, so it is no function of ours."""
 
 
 def _frozen(path: Path) -> sqlite3.Connection:

@@ -73,6 +73,13 @@ class AgentDelegate:
             self._inbox.cut_off(call, job)
             raise
 
+    @property
+    def approves_foreground_only(self) -> bool:
+        """Whether a person can approve the calls of subagents, but not of those in the background."""
+        session = self._caller.session
+        background = self._caller.background or session.background_questions
+        return session.asker is not None and not background
+
     async def _answered(self, job: RunningTask) -> Outcome:
         """The outcome of a foreground task; the last known one if the database stays unavailable."""
         try:

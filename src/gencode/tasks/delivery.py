@@ -207,9 +207,11 @@ class AgentInbox:
     @property
     def only_commands_run(self) -> bool:
         """Whether nothing has come, and only running background commands are waited for."""
-        self._forget()
         ended, running = self._undelivered_commands()
-        return bool(running) and not (ended or self._messages or self._jobs or self._earlier)
+        if ended or not running:
+            return False
+        self._forget()
+        return not (self._messages or self._jobs or self._earlier)
 
     def put(self, posted: PostedMessage) -> None:
         """Add a message: the agent reads it before its next reply, and only once."""
@@ -256,7 +258,8 @@ class AgentInbox:
         self._news.set()
 
     def next_from(self, sender: str, after: int) -> int | None:
-        """The number of the first message of a sender after another one; it stays in the inbox."""
+        """The number of the first unread message of a sender after another one; it stays in the inbox."""
+        after = max(after, self._record.task.delivered.mailed)
         numbers = (number for number, posted in self._messages.items() if posted.sender == sender)
         return min((number for number in numbers if number > after), default=None)
 

@@ -101,9 +101,11 @@ class TaskRelatives:
         self._learn = learn
 
     def relation(self, target: str) -> Relation:
-        """The relation of a task or command to the agent."""
+        """The relation of a task or command to the agent; commands of its subagents are its own."""
         if target.startswith(SHELL_PREFIX):
-            return "own" if target in self._shells().of_task(self._task) else "foreign"
+            starter = self._shells().starter(target)
+            known = starter == self._task or self._tree.relation(self._task, starter) == "own"
+            return "own" if known else "foreign"
         return self._tree.relation(self._task, target)
 
     def own(self, target: str) -> Sequence[str]:

@@ -84,7 +84,7 @@ def shells_warnings(setup: RunSetup, task: Task) -> list[str]:
     running = [shell for shell in setup.shells().of_task(task.id).values() if not shell.over]
     found = [
         f"the background command `{one_line(shell.order.text, LONGEST_COMMAND)}` ({shell.id}) was "
-        "still running at the end and will be stopped when the session closes"
+        "still running at the end; TaskStop or the end of the session stops it"
         for shell in running[:MOST_SHELLS]
     ]
     rest = len(running) - MOST_SHELLS

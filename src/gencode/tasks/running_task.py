@@ -219,7 +219,12 @@ class LocalTask(RunningTask):
     @property
     def task(self) -> Task:
         """The task as it is written so far."""
-        return self.record.task
+        return self.record.lease.state
+
+    @property
+    def id(self) -> str:
+        """The id of the task."""
+        return self.record.lease.task
 
     @property
     def queued(self) -> bool:

@@ -43,7 +43,9 @@ if TYPE_CHECKING:
 
 SHALLOWEST = 1
 """The smallest limit of nesting: the main agent may start agents, those may not."""
-DELEGATES = ("Task", "TaskOutput", "TaskStop", "spawn", "spawn_subagent")
+STARTS = ("Task", "spawn", "spawn_subagent")
+FOLLOWS = ("TaskOutput", "TaskStop", "KillShell")
+STOPS = ("TaskStop", "KillShell")
 MAINS_OWN = ("message", "cron", "spawn", "spawn_subagent")
 """Tools only for the agent that leads a conversation, whatever files of others name."""
 MEMORY = ("memory_list", "memory_read", "memory_write", "memory_append", "memory_patch")
@@ -221,12 +223,15 @@ class RunSetupBuilder:
         offered = tuple(each.name for each in self.spawnable(caller))
         key = (choice, deepest, plans, sent, offered)
         if key not in self._toolboxes:  # agents of a kind share one, and its encoded form
-            toolbox = self._toolbox.chosen(choice).without(self._kept_back(caller))
+            toolbox = self._toolbox.chosen(choice)
+            toolbox = toolbox.without(self._kept_back(caller, toolbox, plans=plans))
             if sent and spec.tools.allow is None:  # an agent sends messages only if its file says so
                 toolbox = toolbox.without(("SendMessage",))
             written = [name for name, tool in toolbox.items() if tool.effect == "write"] if plans else ()
             toolbox = toolbox.without(name for name in written if name not in MEMORY_TOOLS)
             toolbox = toolbox.hiding(BASH, "network") if plans else toolbox
+            if plans or not any(name in toolbox for name in STOPS):
+                toolbox = toolbox.hiding(BASH, "run_in_background")
             self._toolboxes[key] = toolbox.offering(offered)
         return self._toolboxes[key]
 
@@ -241,7 +246,7 @@ class RunSetupBuilder:
         warnings = [f"the tool {name} is not available" for name in missing] + list(caller.model.warnings)
         lost = [name for name in had if name not in self._toolbox and name not in missing]
         warnings += [f"the tool {name}, which it had before, is no longer available" for name in lost]
-        warnings += self._withheld(spec, caller)
+        warnings += self._withheld(spec, caller, toolbox)
         warnings += [earlier_version(spec.outdated)] if spec.outdated else []
         warnings += self._preloaded(spec)[1]
         warnings += outside.warnings(spec) if outside is not None else ()
@@ -376,14 +381,15 @@ class RunSetupBuilder:
         found = self._defaults.skills.preloaded(spec.skills)
         return found.text, found.warnings
 
-    def _kept_back(self, caller: Caller) -> tuple[str, ...]:
-        """The tools that no agent of this caller gets."""
+    def _kept_back(self, caller: Caller, toolbox: Toolbox, *, plans: bool) -> tuple[str, ...]:
+        """Those of these tools that no agent of this caller gets."""
         own = MAINS_OWN if caller.depth > 0 else ()
-        return own if self.may_send(caller) else (*DELEGATES, *own)
+        return own if self.may_send(caller) else (*not_without_subagents(toolbox, plans=plans), *own)
 
-    def _withheld(self, spec: AgentSpec, caller: Caller) -> list[str]:
-        """Warnings for tools in an agent's file that an agent of this caller does not get."""
-        kept = self._kept_back(caller)
+    def _withheld(self, spec: AgentSpec, caller: Caller, toolbox: Toolbox) -> list[str]:
+        """Warnings for tools in an agent's file that this agent does not get."""
+        plans = any(policy.mode is Mode.PLAN for policy in caller.chain)
+        kept = self._kept_back(caller, toolbox, plans=plans)
         there = [name for name in spec.tools.allow or () if name in self._toolbox] if kept else []
         names = [name for name in dict.fromkeys(there) if self._toolbox[name].name in kept]
         if not names:
@@ -399,6 +405,11 @@ class RunSetupBuilder:
             return self._agents.find(name)
         except UserMistake:
             return None
+
+
+def not_without_subagents(toolbox: Toolbox, *, plans: bool) -> tuple[str, ...]:
+    """The tools that an agent which starts no other does not get; it may follow commands of its own."""
+    return STARTS if BASH in toolbox and not plans else (*STARTS, *FOLLOWS)
 
 
 def memory_tools(spec: AgentSpec, *, plans: bool) -> tuple[str, ...]:

@@ -30,15 +30,16 @@ async def BASH(
         float, Meta(ge=1), Param("Milliseconds until it is stopped, at most 600000", name="timeout")
     ] = 120_000,
     description: Annotated[str, "What it does, in five to ten words"] = "",
-    run_in_background: Annotated[bool, "Return an id at once and let it continue"] = False,
+    run_in_background: Annotated[
+        bool, "For servers and watchers: returns an id at once; you are notified of the end"
+    ] = False,
     network: Annotated[str, "Why it needs network access, if it does; the user is asked"] = "",
 ) -> ToolOutput:
     """Run a command line in bash. Each call is a fresh shell in the working directory: no `cd` or variable
     lasts, so join steps with `&&`. There is no terminal: no editors, pagers or prompts.
 
-    When a command ends, what it left running is stopped: start servers and watchers with run_in_background;
-    you are notified when they end. Output over 32 KiB is cut in the middle and kept in a file for Read. Look
-    at files with Read, Grep and Glob rather than cat, grep and find.
+    When a command ends, what it left running is stopped. Output over 32 KiB is cut in the middle and kept in
+    a file for Read. Look at files with Read, Grep and Glob rather than cat, grep and find.
     """
     from gencode.sandbox.shells import CommandRequest
 
@@ -55,7 +56,7 @@ async def BASH(
     waits = STOP_FIRST.format(seconds=ctx.command_seconds) if ctx.command_seconds else ""
     return ToolOutput(
         f"Started in the background as {shell.id}. Its output grows in {shell.file} (page it with Read). "
-        f"You are notified when it ends. It is stopped when you stop it or the session closes.{waits}",
+        f"You are notified when it ends; TaskStop stops it.{waits}",
         Trace(commands=(shell.run,)),
     )
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Protocol
 
-from gencode.agent.toolbox import Tool, ToolContext, ToolOutput, tool
+from gencode.agent.toolbox import Param, Tool, ToolContext, ToolOutput, tool
 from gencode.core.errors import ToolError, UserMistake
 from gencode.core.messages import ToolCall, Trace
 from gencode.core.spec import Skill, TaskRequest, same_name
@@ -47,7 +47,7 @@ def skill_tool(skills: Callable[[], SkillSource], *, delegates: bool) -> Tool:
     async def use(
         ctx: ToolContext,
         skill: Annotated[str, "The name of the skill, as your instructions list it"],
-        arguments: Annotated[str, "What to use the skill on, in words"] = "",
+        arguments: Annotated[str, Param("What to use the skill on, in words", also=("args",))] = "",
     ) -> ToolOutput:
         """Load a skill: instructions for one kind of work, with the files that belong to it.
 

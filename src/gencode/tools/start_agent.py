@@ -80,11 +80,15 @@ def result_of(ctx: ToolContext, outcome: Outcome, *, background: bool, note: str
             ctx.allow_reading(Path(outcome.output_file))
         # A task in the foreground that can no longer be followed is delivered like one in the background.
         left = () if background or outcome.background else who
-        return ToolOutput(started(outcome) + note, Trace(children=who, left=left))
+        alone = REFUSED_THERE if background and ctx.starter().approves_foreground_only else ""
+        return ToolOutput(started(outcome) + alone + note, Trace(children=who, left=left))
     trace = Trace(children=who, delivered=who, ends=(outcome.ended_at or "",))  # it comes no second time
     text = report(outcome, ctx.starter().result_cap(outcome.agent))
     news = changed_under(ctx.seen.stale(ctx.workspace.cwd))
     return ToolOutput(text + news + note, trace, error=not outcome.success)
+
+
+REFUSED_THERE = " Calls of it that need approval are refused, because it runs in the background."
 
 
 def started(outcome: Outcome) -> str:
@@ -93,8 +97,8 @@ def started(outcome: Outcome) -> str:
     known = "".join(f" Note: {disarmed_line(each, LONGEST_NOTE)}." for each in outcome.evidence.warnings)
     return (
         f"{outcome.agent} is running in the background as task {outcome.agent_id}.{known} "
-        f'Continue; its result is sent to you. To wait for it: TaskOutput(task_id="{outcome.agent_id}"). '
-        f'To stop it: TaskStop(task_id="{outcome.agent_id}").{file}'
+        "Continue; its result is sent to you. TaskOutput waits for it, TaskStop stops it, and SendMessage "
+        f"tells it something.{file}"
     )
 
 

@@ -28,8 +28,8 @@ SCOPES = [
     ("y", "allow_once", "approve once"),
     ("a", "allow_always", "approve for this agent"),
     ("t", "allow_always", "approve for this agent and its subagents"),
-    ("s", "allow_always", "approve for this session"),
-    ("!", "allow_always", "always approve"),
+    ("s", "allow_always", "approve for all agents in this session"),
+    ("!", "allow_always", "always approve, in every folder"),
     ("n", "reject_once", "decline"),
 ]
 

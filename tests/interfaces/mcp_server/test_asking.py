@@ -118,8 +118,8 @@ def test_what_cannot_be_seen_is_spelled_in_a_question() -> None:
         (YES, Answer(True)),
         ("approve once, with network access", Answer(True, network=True)),
         ("approve for this agent", Answer(True, "agent")),
-        ("approve for this session", Answer(False)),
-        ("always approve", Answer(False)),
+        ("approve for all agents in this session", Answer(False)),
+        ("always approve, in every folder", Answer(False)),
         (True, Answer(False)),
     ],
 )

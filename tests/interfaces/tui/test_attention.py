@@ -16,6 +16,7 @@ from gencode.core.rules import Action, Decision
 from gencode.interfaces.tui import keyboard, question_dialogs
 from gencode.interfaces.tui.dialogs import PageScreen
 from gencode.interfaces.tui.question_dialogs import ApprovalScreen, InquiryScreen
+from gencode.interfaces.tui.screens import TreeScreen
 from gencode.testing import says
 from tests.interfaces.tui.driving import Seat, seated, turns
 
@@ -69,7 +70,7 @@ async def test_every_key_begins_the_pause_anew_after_which_one_answers(tmp_path:
         for pauses in (0.6, 1.2, 1.8):
             await pressed(setup, "t", "y", "enter", "escape", after=pauses)
         assert not asked.done() and isinstance(setup.app.screen, ApprovalScreen)
-        await pressed(setup, "y", after=3)
+        await pressed(setup, "y", "enter", after=3)
         assert await asked == Answer(True)
 
 
@@ -84,7 +85,7 @@ async def test_a_sentence_that_is_being_typed_goes_on_behind_a_question(tmp_path
         await setup.pilot.pause()
         assert not asked.done()
         assert setup.app.main.composer.text == "this is tricky, pastedy"
-        await pressed(setup, "n", after=2)
+        await pressed(setup, "n", "enter", after=2)
         assert not (await asked).allow
         assert setup.app.main.composer.text == "this is tricky, pastedy"
 
@@ -98,7 +99,7 @@ async def test_an_answer_that_comes_too_soon_is_no_text(tmp_path: Path) -> None:
         await setup.press(*"yy")
         assert not asked.done()
         assert setup.app.main.composer.text == ""
-        await pressed(setup, "y", after=2)
+        await pressed(setup, "y", "enter", after=2)
         assert (await asked).allow
 
 
@@ -109,15 +110,12 @@ async def test_a_sentence_that_begins_while_a_question_appears_is_kept_whole(tmp
         await setup.press(*"yes")
         await setup.until(lambda: setup.app.main.composer.text == "yes", "the sentence")
         assert not asked.done()
-        await pressed(setup, "n", after=2)
+        await pressed(setup, "n", "enter", after=2)
         assert not (await asked).allow
 
 
 @pytest.mark.parametrize("text", ["stop please", "you must not", "!no", "ssh is not needed", "hey"])
-async def test_words_with_the_letters_of_answers_decide_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str
-) -> None:
-    monkeypatch.setattr(question_dialogs, "LETTER_SECONDS", QUIET)
+async def test_words_with_the_letters_of_answers_decide_nothing(tmp_path: Path, text: str) -> None:
     async with seated(tmp_path, script=turns(main=[says("ok")])) as setup:
         asked = asks(setup, wants("touch a"))
         await shows(setup, "touch a")
@@ -129,31 +127,47 @@ async def test_words_with_the_letters_of_answers_decide_nothing(
         assert not (await asked).allow
 
 
-async def test_the_letter_of_an_answer_marks_it_and_enter_gives_it_at_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(question_dialogs, "LETTER_SECONDS", QUIET)
+async def test_the_letter_of_an_answer_marks_it_and_only_enter_gives_it(tmp_path: Path) -> None:
     async with seated(tmp_path, script=turns(main=[says("ok")])) as setup:
         asked = asks(setup, wants("touch a"))
         await shows(setup, "touch a")
-        await pressed(setup, "s", "s", after=2)
+        await pressed(setup, "!", "!", after=2)
+        await pressed(setup, "s", after=4)
         assert not asked.done()
-        await pressed(setup, "enter", after=2)
+        await pressed(setup, "enter", after=6)
         assert await asked == Answer(True, "session")
         assert setup.app.main.composer.text == ""
 
 
-async def test_escape_that_follows_a_key_of_the_app_declines_nothing(tmp_path: Path) -> None:
+async def test_the_agents_can_be_looked_at_while_a_question_waits(tmp_path: Path) -> None:
+    async with seated(tmp_path, script=turns(main=[says("ok")])) as setup:
+        await setup.type("go")
+        await setup.rests()
+        asked = asks(setup, wants("touch a"))
+        await shows(setup, "touch a")
+        await pressed(setup, "ctrl+t", after=2)
+        await setup.until(lambda: isinstance(setup.app.screen, TreeScreen), "the agents")
+        await setup.assert_sees("Agents")
+        await pressed(setup, "escape", "escape", after=4)
+        await setup.until(lambda: isinstance(setup.app.screen, ApprovalScreen), "the question")
+        await pressed(setup, "ctrl+t", after=6)
+        await setup.until(lambda: isinstance(setup.app.screen, TreeScreen), "the agents again")
+        await pressed(setup, "ctrl+t", "escape", after=8)
+        await setup.until(lambda: isinstance(setup.app.screen, ApprovalScreen), "the question again")
+        assert not asked.done()
+        await pressed(setup, "y", "enter", after=10)
+        assert (await asked).allow
+
+
+async def test_escape_that_closes_a_page_on_a_question_declines_nothing(tmp_path: Path) -> None:
     async with seated(tmp_path, script=turns(main=[says("ok")])) as setup:
         asked = asks(setup, wants("touch a"))
         await shows(setup, "touch a")
-        await pressed(setup, "up", after=2)
-        await pressed(setup, "ctrl+t", "escape", after=2)
         await setup.app.push_screen(PageScreen("a page", "that lies on the question"))
         await pressed(setup, "escape", "escape", after=4)
         await setup.until(lambda: isinstance(setup.app.screen, ApprovalScreen), "the question")
         assert not asked.done()
-        await pressed(setup, "y", after=8)
+        await pressed(setup, "y", "enter", after=8)
         assert (await asked).allow
 
 
@@ -178,7 +192,7 @@ async def test_a_question_that_was_answered_elsewhere_says_so_before_the_next_on
         assert "more wait" not in setup.screen
         await pressed(setup, *"yt!", "enter", after=4)
         assert not second.done()
-        await pressed(setup, "n", after=6)
+        await pressed(setup, "n", "enter", after=6)
         assert not (await second).allow
 
 
@@ -198,7 +212,7 @@ async def test_words_for_a_question_that_was_answered_elsewhere_are_kept(tmp_pat
         await pressed(setup, *"y", after=2)
         assert setup.app.main.composer.text == "darklyy"
         assert not second.done()
-        await pressed(setup, "n", after=4)
+        await pressed(setup, "n", "enter", after=4)
         assert not (await second).allow
 
 
@@ -232,7 +246,7 @@ async def test_escape_leaves_what_another_process_asks_to_others(tmp_path: Path)
     async with seated(tmp_path, script=turns(main=[says("ok")])) as setup:
         asked = asks(setup, wants("touch a", AWAY))
         await shows(setup, "touch a")
-        assert "/elsewhere" in setup.screen and "approve for this session" not in setup.screen
+        assert "/elsewhere" in setup.screen and "approve for all agents in this session" not in setup.screen
         await setup.until(lambda: "Esc leaves it open" in setup.app.main.status_bar.shown)
         await pressed(setup, "escape", after=2)
         assert await asked == NOBODY
@@ -251,7 +265,7 @@ async def test_how_much_of_a_command_is_out_of_sight_is_said(tmp_path: Path) -> 
         await setup.assert_sees("│ rm -rf important")
         await setup.assert_sees("▲ end · PageUp")
         assert not asked.done()
-        await pressed(setup, "n", after=2)
+        await pressed(setup, "n", "enter", after=2)
         await asked
 
 

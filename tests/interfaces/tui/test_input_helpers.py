@@ -118,7 +118,7 @@ async def test_escape_pressed_twice_brings_an_earlier_prompt_back_to_be_edited(t
             await setup.type(prompt)
             await setup.rests()
         await setup.press("escape", "escape")
-        await setup.assert_sees("Go back to before")
+        await setup.assert_sees("Rewind to before which prompt?")
         await setup.press(*"slow", "enter")
         await setup.assert_sees("Conversation only")
         await setup.press("enter")

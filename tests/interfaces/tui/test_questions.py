@@ -20,7 +20,6 @@ from tests.interfaces.tui.driving import Seat, seated, turns
 @pytest.fixture(autouse=True)
 def no_grace(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(keyboard, "QUIET_SECONDS", 0.0)
-    monkeypatch.setattr(question_dialogs, "LETTER_SECONDS", 0.001)
     monkeypatch.setattr(question_dialogs, "DOUBLE_ENTER_SECONDS", 0.0)
 
 
@@ -45,7 +44,7 @@ async def test_a_question_shows_who_wants_what_why_and_the_difference(tmp_path: 
         await setup.assert_sees("main needs approval to use Write")
         assert "+ one" in setup.screen and "new.txt" in setup.screen
         assert " y  approve once" in setup.screen and " n  decline" in setup.screen
-        await setup.press("y")
+        await setup.press("y", "enter")
         await setup.rests()
     assert (tmp_path / "new.txt").read_text() == "one\ntwo\n"
 
@@ -68,6 +67,7 @@ async def test_a_no_may_say_what_to_do_instead(tmp_path: Path) -> None:
         await setup.assert_sees("What should it do instead?")
         await setup.press(*"yes", "enter")
         await setup.rests()
+        await setup.assert_sees("You declined this: yes")
         (said,) = await results(setup)
     assert said.startswith("The user declined this call. They wrote: yes\n")
     assert not (tmp_path / "new.txt").exists()
@@ -92,8 +92,8 @@ async def test_a_command_that_is_run_again_and_again_can_be_approved_with_any_ar
     (tmp_path / "Makefile").write_text("check one two:\n\t@echo made\n")
     async with seated(tmp_path, script=turns(main=[says("", *commands), says("ok")])) as setup:
         await setup.type("run")
-        await setup.assert_sees("p  always approve, with any arguments: Bash(make check:*)")
-        await setup.press("p")
+        await setup.assert_sees("p  always approve, in every folder, with any arguments: Bash(make check:*)")
+        await setup.press("p", "enter")
         await setup.rests()
         assert len(await results(setup)) == 2
     saved = (Path.home() / ".gen" / "answers.toml").read_text()
@@ -109,12 +109,14 @@ async def test_the_conversation_scrolls_behind_a_question(tmp_path: Path) -> Non
         for _ in range(6):
             await setup.press("pageup")
         await setup.until(lambda: "paragraph 59" not in setup.screen and "paragraph 3" in setup.screen)
-        await setup.press("n")
+        await setup.press("n", "enter")
         await setup.rests()
 
 
-@pytest.mark.parametrize("keys", [("y", "y"), ("enter", "enter"), ("escape", "escape", "n"), ("y", "enter")])
-async def test_a_key_pressed_twice_answers_once(tmp_path: Path, keys: tuple[str, ...]) -> None:
+@pytest.mark.parametrize(
+    "keys", [["y", "y", "enter"], ["enter"] * 2, ["escape", "escape", "n"], ["y", "enter"]]
+)
+async def test_a_key_pressed_twice_answers_once(tmp_path: Path, keys: list[str]) -> None:
     async with seated(tmp_path, script=turns(main=[says("", write()), says("ok")])) as setup:
         await setup.type("write")
         await setup.assert_sees("main needs approval to use Write")
@@ -160,7 +162,7 @@ async def test_an_answer_for_the_session_is_not_asked_again(tmp_path: Path) -> N
         await setup.type("run")
         await setup.assert_sees("main needs approval to use Bash")
         await setup.assert_sees("Approving more than once will allow:")
-        await setup.press("s")
+        await setup.press("s", "enter")
         await setup.rests()
         assert (tmp_path / "one.txt").exists()
         assert len(await results(setup)) == 2
@@ -174,7 +176,7 @@ async def test_an_answer_for_the_session_is_asked_again_in_the_next_one(
     async with seated(tmp_path, script=script) as setup:
         await setup.type("run")
         await setup.assert_sees("Approving more than once will allow:")
-        await setup.press(key)
+        await setup.press(key, "enter")
         await setup.rests()
         first = setup.chat.session
         await setup.type("/new")
@@ -183,7 +185,7 @@ async def test_an_answer_for_the_session_is_asked_again_in_the_next_one(
         await setup.until(lambda: setup.chat.session not in (None, first), "the second session")
         if again:
             await setup.assert_sees("Approving more than once will allow:")
-            await setup.press("n")
+            await setup.press("n", "enter")
         await setup.rests()
         assert len(await results(setup)) == 1
         assert setup.chat.session != first
@@ -197,7 +199,7 @@ async def test_what_is_asked_once_in_a_session_is_asked_once_in_each(tmp_path: P
         for _ in range(2):
             await setup.type("go")
             await setup.assert_sees("main needs approval to use Task")
-            await setup.press("y")
+            await setup.press("y", "enter")
             await setup.rests()
             await setup.type("/new")
             await setup.until(lambda: not setup.app.main.task_id, "a new conversation")
@@ -224,10 +226,10 @@ async def test_questions_of_agents_come_one_at_a_time_with_their_path(tmp_path: 
         await setup.assert_sees("main › general-purpose needs approval to use Write")
         await setup.until(lambda: len(setup.app.desk.waiting()) == 2)
         assert sum(isinstance(each, ApprovalScreen) for each in setup.app.screen_stack) == 1
-        await setup.press("n")
+        await setup.press("n", "enter")
         await setup.until(lambda: len(setup.app.desk.waiting()) == 1)
         await setup.assert_sees("main › general-purpose needs approval to use Write")
-        await setup.press("n")
+        await setup.press("n", "enter")
         await setup.rests()
 
 
@@ -265,7 +267,7 @@ async def test_a_wider_mode_at_a_spawn_says_what_the_agent_may_then_do(tmp_path:
         await setup.type("go")
         await setup.assert_sees("main needs approval to use Task")
         assert "wider mode acceptEdits" in setup.screen
-        await setup.press("n")
+        await setup.press("n", "enter")
         await setup.rests()
 
 
@@ -281,7 +283,7 @@ async def test_every_answer_is_in_sight_on_a_small_screen(tmp_path: Path) -> Non
             await setup.press("pagedown")
         await setup.assert_sees("+ line 98")
         assert "edits need approval in " in setup.screen
-        await setup.press("n")
+        await setup.press("n", "enter")
         await setup.rests()
 
 
@@ -300,4 +302,7 @@ async def test_what_a_wider_yes_allows_is_in_sight_however_long_the_command_is(t
         for _ in range(12):
             await setup.press("pagedown")
         await setup.assert_sees("file19.txt)")
-        assert "touch file29.txt" in setup.screen and " s  approve for this session" in setup.screen
+        assert (
+            "touch file29.txt" in setup.screen
+            and " s  approve for all agents in this session" in setup.screen
+        )

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from gencode.interfaces.tui.screens import AgentScreen
 from gencode.testing import call, says
 from tests.interfaces.tui.driving import Seat, seated, turns
 
@@ -58,16 +59,16 @@ async def test_what_enter_means_goes_by_what_is_typed_not_by_what_was_offered_be
         assert not setup.app.main.composer.completing
 
 
-async def test_an_action_on_an_agent_that_has_ended_asks_nothing(tmp_path: Path) -> None:
+async def test_an_agent_that_has_ended_is_opened_as_nothing_else_can_be_done(tmp_path: Path) -> None:
     script = turns(main=[SENT, says("ok")], explore=[says("found")])
     async with seated(tmp_path, script=script) as setup:
         await looking_at_the_tree(setup)
         (task,) = setup.chat.view.launched(setup.chat.session or "")
-        await setup.press("down", "right", *"stop:")
-        await setup.assert_sees("Stop: end it")
-        await setup.press("enter")
-        await setup.assert_sees(f"Nothing to stop: {task} has already finished.")
-        assert setup.app.screen is setup.app.main
+        await setup.press("down", "right")
+        await setup.until(lambda: isinstance(setup.app.screen, AgentScreen), "its transcript")
+        assert setup.app.top_transcript.task_id == task
+        await setup.assert_sees("Finished · Enter resumes it in the background")
+        assert "/stop" not in setup.screen
 
 
 async def test_a_sentence_typed_in_the_tree_does_nothing_to_its_agents_and_is_sent(tmp_path: Path) -> None:

@@ -28,7 +28,6 @@ async def two_terminals(
     An agent of the first one asks whether it may write.
     """
     monkeypatch.setattr(keyboard, "QUIET_SECONDS", 0.0)
-    monkeypatch.setattr(question_dialogs, "LETTER_SECONDS", 0.001)
     write = call("Write", file_path="new.txt", content="x")
     sent = call("Task", subagent_type="general-purpose", prompt="write", description="alpha")
     script = {
@@ -70,9 +69,12 @@ async def test_the_second_terminal_answers_a_question_of_the_first(
         await second.until(lambda: KEYS in second.app.main.status_bar.shown, "what the keys do")
         await second.until(lambda: second.chat.remote_questions.first is not None, "the journal")
         assert ANSWER_THERE not in "".join(line.plain for line in second.app.notice_lines())
-        assert "approve for this session" in first.screen and "approve for this session" not in second.screen
+        assert (
+            "approve for all agents in this session" in first.screen
+            and "approve for all agents in this session" not in second.screen
+        )
         assert not third.app.desk.waiting()
-        await second.press("y")
+        await second.press("y", "enter")
         await first.until(lambda: not first.app.desk.waiting(), "the end of the question")
     assert (tmp_path / "new.txt").read_text() == "x"
 
@@ -82,7 +84,7 @@ async def test_what_the_first_terminal_answers_is_not_asked_in_the_second_any_mo
 ) -> None:
     async with two_terminals(tmp_path, monkeypatch) as (first, second, _):
         monkeypatch.setattr(question_dialogs, "WITHDRAWN_SECONDS", 1_000.0)
-        await first.press("n")
+        await first.press("n", "enter")
         await second.until(lambda: not second.app.desk.waiting(), "the end of the question")
         await second.assert_sees(f"Declined by {who_answers()}.")
         second.app.call_later(cast(ApprovalScreen, second.app.screen).withdraw)  # as it does by itself later

@@ -20,7 +20,7 @@ from gencode.permissions.tool_table import MEMORY_TOOLS
 from gencode.permissions.trust import standing, trust_added
 from gencode.sandbox.processes.environment import PROCESS_MARK
 from gencode.settings import gen_home
-from gencode.tasks.setup_builder import DELEGATES, MAINS_OWN, memory_tools
+from gencode.tasks.setup_builder import MAINS_OWN, memory_tools, not_without_subagents
 
 
 class LoadedFile(Protocol):
@@ -192,9 +192,9 @@ def _given(spec: AgentSpec, toolbox: Toolbox) -> list[str]:
     also = (*spec.tools.also, *memory_tools(spec, plans=plans))
     box = toolbox.chosen(replace(spec.tools, also=also))
     if spec.tools.allow is None:
-        box = box.without((*DELEGATES, *MAINS_OWN, "SendMessage"))
+        box = box.without((*not_without_subagents(box, plans=plans), *MAINS_OWN, "SendMessage"))
     elif not spec.sends:  # an agent that was sent sends others only when its file says which
-        box = box.without(DELEGATES)
+        box = box.without(not_without_subagents(box, plans=plans))
     if spec.mode is Mode.PLAN:
         box = box.without(
             name for name, tool in box.items() if tool.effect == "write" and name not in MEMORY_TOOLS

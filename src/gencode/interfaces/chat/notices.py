@@ -113,9 +113,7 @@ def _refusal(agent: AgentView) -> Notice:
     last = agent.refused[-1]
     call = visible_line(f"{last.tool}({last.summary})", 80)
     text = f"{name_of(agent)} ({agent.id}) was refused {call}: {visible_line(last.why, 200)}"
-    unasked = agent.background and last.by is DecidedBy.NOBODY
-    way = " Set background_questions = true to be asked for approval." if unasked else ""
-    return Notice(f"{text}{way}", "warning", agent.id)
+    return Notice(text, "warning", agent.id)
 
 
 def _status_hint(task: str) -> str:

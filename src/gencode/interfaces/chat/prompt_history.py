@@ -2,7 +2,10 @@
 
 import json
 import os
+from contextlib import suppress
 from pathlib import Path
+
+from gencode.permissions.whole_files import write_private_file
 
 MAX_PROMPTS = 1_000
 MAX_PROMPT_CHARACTERS = 20_000
@@ -82,10 +85,5 @@ def _append(file: Path, prompt: str) -> None:
 
 def _rewrite(file: Path, prompts: list[str]) -> None:
     """Only the newest prompts; whole or not at all."""
-    fresh = file.with_name(f".{file.name}.{os.getpid()}")
-    try:
-        fresh.write_text("".join(json.dumps(prompt) + "\n" for prompt in prompts), "utf-8")
-        fresh.chmod(0o600)
-        fresh.replace(file)
-    except OSError:
-        return
+    with suppress(OSError):
+        write_private_file(file, "".join(json.dumps(prompt) + "\n" for prompt in prompts).encode())

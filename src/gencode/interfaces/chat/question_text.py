@@ -34,8 +34,8 @@ REACHES: dict[str, tuple[Reach, str]] = {
     "y": ("call", "approve once"),
     "a": ("agent", "approve for this agent"),
     "t": ("subtree", "approve for this agent and its subagents"),
-    "s": ("session", "approve for this session"),
-    "!": ("always", "always approve"),
+    "s": ("session", "approve for all agents in this session"),
+    "!": ("always", "always approve, in every folder"),
 }
 _TEXT_FIELDS = ("command", "url", "file_path", "path", "prompt")
 _SHOWN_BY_PREVIEW = frozenset({"content", "old_string", "new_string", "edits"})
@@ -81,7 +81,7 @@ def deadline_line(question: Question, inquiry: Inquiry | None = None) -> str:
     left = max(round(question.until - time.time()), 0)
     when = f"in {left // 60}:{left % 60:02}"
     if inquiry is None:
-        return f"Declined {when} without an answer"
+        return f"Will be declined {when} unless you answer"
     if not inquiry.default:
         return f"Expires {when} without a decision"
     return f"Default {when}: {_short(inquiry.default, 200, visible_line)}"
@@ -145,7 +145,11 @@ def choices(question: Question) -> list[Choice]:
     if question.prefixes:
         rules = ", ".join(exact_line(rule) for rule in question.prefixes)
         found.append(
-            Choice("p", f"always approve, with any arguments: {rules}", Answer(True, "always", prefix=True))
+            Choice(
+                "p",
+                f"always approve, in every folder, with any arguments: {rules}",
+                Answer(True, "always", prefix=True),
+            )
         )
     return [*found, Choice("n", "decline", Answer(False))]
 

@@ -478,7 +478,7 @@ async def _model(chat: ChatSession, typed: ParsedCommand, here: str) -> CommandR
         from gencode.interfaces.chat.model_info import model_lines
 
         now = chat.chosen_model or chat.gen.model
-        return PickList(f"Model from the next turn on, now {now.name}", "model", model_lines(chat.gen))
+        return PickList(f"Model for the next turns (now {now.name})", "model", model_lines(chat.gen))
     chat.chosen_model = chat.gen.models.use(typed.rest)
     return StatusMessage(f"Model from the next turn on: {visible_line(chat.chosen_model.name)}")
 

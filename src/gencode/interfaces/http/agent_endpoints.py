@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import secrets
 import stat
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
@@ -29,6 +28,7 @@ from gencode.interfaces.chat.agent_info import (
 from gencode.interfaces.http.endpoints import ApiRequest, Name, Nothing, ServerContext, endpoint
 from gencode.interfaces.http.guard import HttpRefusal
 from gencode.interfaces.http.task_schemas import Turns
+from gencode.permissions.whole_files import FileDraft
 from gencode.settings import gen_home
 
 FILE = "agent.md"
@@ -240,16 +240,15 @@ def _content(path: Path, brought: bool) -> bytes:
 def _replace(folder: Path, name: str, new: NewText) -> None:
     """Replace a file atomically, if it is still the one that was read."""
     content = new.text.encode("utf-8", "replace")
-    fresh = f".{secrets.token_hex(8)}.new"
     try:
         inside = os.open(folder, _FOLDER)
         try:
             with os.fdopen(os.open(name, _READ, dir_fd=inside), "rb") as file:
                 if sha256(file.read(LARGEST + 1)).hexdigest() != new.sha256:
                     raise HttpRefusal(409, f"{folder / name} has changed meanwhile. Load it again.")
-            with os.fdopen(os.open(fresh, _NEW, 0o644, dir_fd=inside), "wb") as file:
-                file.write(content)
-            os.replace(fresh, name, src_dir_fd=inside, dst_dir_fd=inside)
+            with FileDraft(inside, 0o644) as draft:
+                draft.write(content)
+                draft.rename(name)
         finally:
             os.close(inside)
     except OSError as error:

@@ -31,6 +31,11 @@ class ClientDelegate:
         self._gen = gen
         self._outcome = outcome
 
+    @property
+    def approves_foreground_only(self) -> bool:
+        """The client is told by its own calls what is refused."""
+        return False
+
     async def run(self, request: TaskRequest, call: ToolCall) -> Outcome:
         """The outcome of the task that the call has started."""
         if self._outcome is None:

@@ -28,7 +28,7 @@ def point_text(point: "RewindPoint") -> str:
 
 def preview_lines(preview: "RewindPreview", folder: str) -> Iterator[str]:
     """What a rewind would change, with paths from a folder."""
-    yield f"Back to before: {point_text(preview.point)}"
+    yield f"Rewind to before: {point_text(preview.point)}"
     yield f"Conversation: {counted(preview.messages, 'message')} taken back"
     if not preview.files:
         yield "Files: no file would be changed"
@@ -57,7 +57,7 @@ def file_line(file: "RewindFile", folder: str) -> str:
 def result_lines(done: "Rewound", folder: str) -> Iterator[str]:
     """What a rewind did."""
     if done.conversation:
-        yield f"Conversation: back to before: {point_text(done.preview.point)}"
+        yield f"Conversation rewound to before: {point_text(done.preview.point)}"
     if done.restored:
         yield f"Files: {counted(len(done.restored), 'file')} put back"
     if done.left:

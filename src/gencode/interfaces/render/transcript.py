@@ -113,6 +113,8 @@ class Call(Struct, frozen=True):
     why: str = ""
     declined: bool = False
     """Whether a person declined it."""
+    said: str = ""
+    """What they wrote when they declined it."""
     step: str = ""
     child: str = ""
     group: int = 1
@@ -270,7 +272,14 @@ def _decided(now: Transcript, fact: CallDecided) -> Transcript:
     match fact.decision.action:
         case Action.DENY:
             declined = fact.decision.by is DecidedBy.USER
-            return _changed(now, fact.call, state="denied", why=fact.decision.why, declined=declined)
+            return _changed(
+                now,
+                fact.call,
+                state="denied",
+                why=fact.decision.why,
+                declined=declined,
+                said=fact.decision.said,
+            )
         case Action.ASK:
             return _changed(now, fact.call, state="asked", why=fact.decision.why)
         case Action.ALLOW:

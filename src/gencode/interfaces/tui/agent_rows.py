@@ -175,13 +175,20 @@ def _not_started(call: Call) -> str:
     """Why an agent has not started."""
     match call.state:
         case "denied":
-            return "You declined this" if call.declined else visible_line(call.why or call.result, 200)
+            return refusal_text(call)
         case "failed":  # `why` says then why it was allowed
             return visible_line(call.result or call.step, 200)
         case "asked":
             return "needs your approval"
         case _:
             return ""
+
+
+def refusal_text(call: Call) -> str:
+    """Why a call was refused; what the person wrote who declined it."""
+    if not call.declined:
+        return visible_line(call.why or call.result, 300)
+    return f"You declined this: {visible_line(call.said, 300)}" if call.said else "You declined this."
 
 
 def _colour(agent: AgentView) -> str:

@@ -49,11 +49,11 @@ from gencode.interfaces.render.number_format import counted
 from gencode.interfaces.render.transcript import Transcript
 from gencode.interfaces.tui.clipboard import copy_text
 from gencode.interfaces.tui.composer import Draft
-from gencode.interfaces.tui.dialogs import ConfirmScreen, Dialog, PageScreen, PickScreen, QuitScreen
+from gencode.interfaces.tui.dialogs import ConfirmScreen, Dialog, QuitScreen
 from gencode.interfaces.tui.key_settings import key_map
 from gencode.interfaces.tui.keyboard import GuardedInputApp
-from gencode.interfaces.tui.question_dialogs import DialogAsker
-from gencode.interfaces.tui.screens import AgentScreen, ConversationScreen, TranscriptScreen
+from gencode.interfaces.tui.question_dialogs import DialogAsker, QuestionScreen
+from gencode.interfaces.tui.screens import AgentScreen, ConversationScreen, TranscriptScreen, TreeScreen
 from gencode.interfaces.tui.show_result import show_result
 from gencode.interfaces.tui.strip_renderer import NO_COLOURS, StripRenderer
 from gencode.interfaces.tui.terminal_driver import TerminalDriver
@@ -535,7 +535,7 @@ class TerminalApp(GuardedInputApp):
             screen.clear_selection()
             composer.editor.selection = Selection.cursor(composer.editor.cursor_location)
             self.start_action(self.copy(selected))
-        elif isinstance(self.screen, ConfirmScreen | PageScreen | PickScreen):
+        elif isinstance(self.screen, Dialog) and not isinstance(self.screen, QuestionScreen):
             self.screen.close_by_ctrl_c()
         elif self.screen is self.main and self.main.agent_tree.has_focus:
             self.main.toggle_tree()
@@ -558,8 +558,14 @@ class TerminalApp(GuardedInputApp):
             self.start_action(self.chat.move_to_background())
 
     def action_tree(self) -> None:
-        """Show or hide the tree; a dialog is answered first."""
-        if not isinstance(self.screen, Dialog):
+        """Show or hide the tree; on top of a question, which waits below it."""
+        if isinstance(self.screen, TreeScreen):
+            self.screen.dismiss()
+        elif isinstance(self.screen, QuestionScreen):
+            self.push_screen(TreeScreen(self))
+        elif any(isinstance(each, TreeScreen) for each in self.screen_stack):
+            self._close_agents()
+        elif not isinstance(self.screen, Dialog):
             self.show_tree()
 
     def action_next_mode(self) -> None:

@@ -25,6 +25,7 @@ from gencode.interfaces.render.transcript import (
     Thought,
     todos_of,
 )
+from gencode.interfaces.tui.agent_rows import refusal_text
 from gencode.interfaces.tui.diff_view import DiffView
 
 RESULT_LINES = 200
@@ -220,7 +221,7 @@ def _how_it_ended(entry: Call, now: str) -> tuple[str, str]:
 def _why_not(entry: Call) -> str:
     """Why a call was refused or failed, on a line of its own."""
     if entry.state == "denied":
-        return "You declined this." if entry.declined else visible_line(entry.why, 300)
+        return refusal_text(entry)
     if entry.state == "failed" and not entry.ran:
         return visible_line(entry.result or entry.step, 300)
     return ""

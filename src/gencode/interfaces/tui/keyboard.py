@@ -41,7 +41,7 @@ class GuardedDialog(Dialog[Result]):
         self._pressed_at = _NEVER
         self._accepting = False
         self.held: list[events.Key] = []
-        """The letter of an answer, as often as it was pressed: it answers unless a text follows it."""
+        """The letter of an answer, as often as it was pressed: it marks that answer unless a text follows."""
         self.in_sight = False
 
     def on_mount(self) -> None:
@@ -238,7 +238,8 @@ class GuardedInputApp(OrderedInputApp):
             self.typed_at = event.time
             self._insert_typed(event, focused=True)
             return False
-        if isinstance(screen, GuardedDialog) and screen.held and not belated and _is_text(event):
+        goes_on = event.time - before < QUIET_SECONDS and not belated and _is_text(event)
+        if isinstance(screen, GuardedDialog) and screen.held and goes_on:
             self._follow_letter(event, screen)
             return False
         if self._is_global_key(event):

@@ -43,8 +43,6 @@ LOW_SCREEN = 30
 WHEEL_LINES = 3
 DOUBLE_ENTER_SECONDS = 0.6
 """An Enter that comes so soon after the one before it was pressed twice."""
-LETTER_SECONDS = 0.7
-"""A letter answers when nothing else was pressed for so long: more text makes it the beginning of a word."""
 PAUSE_TEXT = "keys work after a short pause"
 WITHDRAWN_TEXT = "This question was answered elsewhere, or withdrawn."
 _ESC_LEAVES_OPEN = "from another process · Esc leaves it open"
@@ -193,7 +191,7 @@ class QuestionScreen(GuardedDialog[Answer]):
 
 
 class ApprovalScreen(QuestionScreen):
-    """Who wants to do exactly what, and which rule asked; one letter, or Enter, answers."""
+    """Who wants to do exactly what, and which rule asked; arrows or letters mark answers, Enter gives one."""
 
     def __init__(
         self, question: Question, renderer: StripRenderer, around: QuestionContext = NOTHING_AROUND
@@ -269,29 +267,19 @@ class ApprovalScreen(QuestionScreen):
         answers.focus()
 
     def on_key(self, event: events.Key) -> None:
-        """A key of an answer marks it, and gives it unless a text follows; the page keys scroll."""
+        """The letter of an answer marks it; the page keys scroll."""
         if not self._instead.has_focus:
             for index, choice in enumerate(self._choices):
                 if event.character == choice.key:
                     event.stop()
-                    self._hold(index, event)
+                    self.held = [event]
+                    self.query_one(OptionList).highlighted = index
                     return
             if event.character == question_text.INSTEAD:
                 event.stop()
                 self._ask_instead()
                 return
         scroll_by_page_keys(self, event, self._around.transcript())
-
-    def _hold(self, index: int, event: events.Key) -> None:
-        """Mark an answer; it is given soon, or at once by Enter."""
-        held = self.held = [event]
-        self.query_one(OptionList).highlighted = index
-
-        def give() -> None:
-            if self.held is held and self.is_active:
-                self.answer_with(self._choices[index].answer)
-
-        self.set_timer(LETTER_SECONDS, give)
 
     def takes(self, event: events.Event) -> bool:
         """Only the letters of the answers, and what to do instead once it is asked for."""

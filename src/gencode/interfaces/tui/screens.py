@@ -7,7 +7,7 @@ from rich.style import Style
 from rich.text import Text
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Horizontal
+from textual.containers import Horizontal, Vertical
 from textual.geometry import Region
 from textual.screen import Screen
 from textual.strip import Strip
@@ -28,7 +28,7 @@ from gencode.interfaces.render.transcript import Transcript, current_steps, hear
 from gencode.interfaces.tui.agent_rows import working_agent
 from gencode.interfaces.tui.clipboard import copied_picture
 from gencode.interfaces.tui.composer import Composer
-from gencode.interfaces.tui.dialogs import PageScreen, PickScreen, RenderedText
+from gencode.interfaces.tui.dialogs import FRAME_LINES, Dialog, PageScreen, PickScreen, RenderedText
 from gencode.interfaces.tui.diff_view import DiffView
 from gencode.interfaces.tui.entry_renderers import changed_file, long_diff, step_lines
 from gencode.interfaces.tui.error_boundary import ErrorBoundary
@@ -562,6 +562,48 @@ class ConversationScreen(TranscriptScreen):
             self.host.start_action(choose_action(self.host, self.host.chat, event.task))
 
 
+class TreeScreen(Dialog[None]):
+    """The agent tree on top of a question, which waits until this page is closed."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "dismiss", show=False)]
+    key_help = "Enter opens · → stop and other actions · Esc back to the question"
+
+    def __init__(self, host: "TerminalApp") -> None:
+        super().__init__()
+        self._host = host
+        self._tree = TreePanel()
+        self._tree.use(host.renderer)
+
+    def compose(self) -> ComposeResult:
+        """Nothing but the tree, which has a head of its own."""
+        with Vertical(classes="dialog wide") as dialog:
+            dialog.border_subtitle = self.key_help
+            yield self._tree
+
+    def on_mount(self) -> None:
+        """The agents go on meanwhile."""
+        self._tree.focus()
+        self._show()
+        self.set_interval(1.0, self._show)
+
+    def _show(self) -> None:
+        chat = self._host.chat
+        self._tree.show(chat.view if chat else _NO_VIEW, self._host.main.task_id, stamp())
+        self._tree.styles.height = min(self._tree.virtual_size.height, self.size.height - FRAME_LINES - 2)
+
+    def on_tree_panel_opened(self, event: TreePanel.Opened) -> None:
+        """An agent is looked at; the conversation itself lies below the question."""
+        if event.task == self._host.main.task_id:
+            self.dismiss()
+        else:
+            self._host.open_agent(event.task)
+
+    def on_tree_panel_actions_wanted(self, event: TreePanel.ActionsWanted) -> None:
+        """What can be done with an agent is chosen from a list, and confirmed."""
+        if self._host.chat is not None:
+            self._host.start_action(choose_action(self._host, self._host.chat, event.task))
+
+
 class AgentScreen(TranscriptScreen):
     """The live transcript of one agent; messages typed here go to that agent."""
 
@@ -599,8 +641,8 @@ class AgentScreen(TranscriptScreen):
         effect = f"Enter sends {name} a message"
         if ended:
             effect = f"Finished · Enter resumes it in the background{asks}"
-        line = Text(f"{effect} ", "call")
-        return line.append("· Esc back · /interrupt /keep /stop /stop-tree", "faint")
+        actions = "" if ended else " · /interrupt /keep /stop /stop-tree"
+        return Text(f"{effect} ", "call").append(f"· Esc back{actions}", "faint")
 
     def escape_pressed(self) -> None:
         """Go back to where we came from."""

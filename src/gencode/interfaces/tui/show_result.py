@@ -17,7 +17,7 @@ from gencode.interfaces.chat.slash_commands import (
     request_action,
 )
 from gencode.interfaces.chat.task_controls import TASK_ACTIONS
-from gencode.interfaces.render.agent_view import name_of
+from gencode.interfaces.render.agent_view import busy, name_of
 from gencode.interfaces.render.number_format import counted, local_time
 from gencode.interfaces.render.rewind_text import file_line, point_text, preview_lines, result_lines
 from gencode.interfaces.tui.dialogs import ChoiceScreen, ConfirmScreen, PageScreen, PickScreen
@@ -54,15 +54,22 @@ async def _confirm_action(app: "TerminalApp", chat: ChatSession, result: Confirm
 
 
 async def choose_action(app: "TerminalApp", chat: ChatSession, task: str) -> None:
-    """Let the user choose what to do with an agent; what that affects is confirmed."""
+    """Let the user choose what to do with an agent; what that affects is confirmed.
+
+    Only what would do something is offered: a finished agent can be opened.
+    """
     agent = chat.view.agents.get(task)
     if agent is None:
         return
-    lines = [
-        ("open", "Open: show its transcript; what you type there is sent to it"),
-        *TASK_ACTIONS.items(),
-        ("background", "Background: let it continue there; you can keep typing"),
-    ]
+    ended = agent.status.ended
+    lines = [("open", "Open: show its transcript; what you type there is sent to it")]
+    if not ended or busy(chat.view, task):
+        lines += [(verb, says) for verb, says in TASK_ACTIONS.items() if not ended or verb == "tree"]
+    if not (ended or agent.background or task == chat.session):
+        lines.append(("background", "Background: let it continue there; you can keep typing"))
+    if len(lines) == 1:
+        app.open_agent(task)
+        return
     match await app.ask(PickScreen(f"{name_of(agent)} ({task})", lines)):
         case None:
             pass
@@ -134,7 +141,7 @@ async def _rewind(app: "TerminalApp", chat: ChatSession, session: str) -> None:
         (str(each.to), f"{local_time(each.at)}  {counted(each.files, 'file'):9} {point_text(each)}")
         for each in reversed(points)
     ]
-    chosen = await app.ask(PickScreen("Go back to before", lines)) if lines else None
+    chosen = await app.ask(PickScreen("Rewind to before which prompt?", lines)) if lines else None
     if chosen is None:
         return
     folder = str(chat.gen.workspace.cwd)

@@ -23,6 +23,7 @@ from gencode.core.changes import BRANCHES
 from gencode.core.errors import UserMistake
 from gencode.core.spec import Workspace
 from gencode.permissions.agent_folders import WORKTREES, worktrees_folder
+from gencode.permissions.whole_files import write_private_file
 
 MIRRORS = ".mirrors"
 """The folder, beside those of the worktrees, for repositories that were sent here."""
@@ -158,9 +159,7 @@ def write_record(worktree: Worktree) -> None:
     """Write the record of a worktree beside it, where its agent does not work."""
     path = record_file(worktree.path)
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    fresh = path.with_suffix(".new")
-    fresh.write_bytes(msgspec.json.encode(worktree, enc_hook=_plain))
-    fresh.replace(path)
+    write_private_file(path, msgspec.json.encode(worktree, enc_hook=_plain))
 
 
 def remove_record(path: Path) -> None:

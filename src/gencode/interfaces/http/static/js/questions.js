@@ -17,8 +17,8 @@ const REACHES = {
   call: "once",
   agent: "for this agent",
   subtree: "for this agent and its subagents",
-  session: "until the server stops",
-  always: "always (saved in your settings)",
+  session: "for all agents, until the server stops",
+  always: "always, in every folder (saved in your settings)",
 };
 
 /** @param {Question} question */
@@ -81,7 +81,7 @@ function deadline(question) {
   if (!question.until) return null;
   const at = clock(Date.parse(question.until));
   const defaults = question.inquiries.map((each) => each.default || "no answer").join(" · ");
-  const then = defaults ? `Default at ${at}: ${defaults}` : `Declined at ${at} without an answer`;
+  const then = defaults ? `Default at ${at}: ${defaults}` : `Waits for your answer until ${at}, then it is declined`;
   return el("p", { class: "where" }, then);
 }
 

@@ -95,10 +95,9 @@ export function userMessage(message, at, parent = "") {
   if (sender === "user") return block("user", at, name, prose(message.text));
   if (sender === "system" && !message.mail && !message.delivers?.length)
     return block("note", at, el("details", {}, el("summary", {}, "Note to the model"), prose(message.text)));
-  const long = message.text.length > 400;
-  const text = long
-    ? el("details", {}, el("summary", {}, line(message.text, 140)), prose(message.text))
-    : prose(message.text);
+  const told = reply(message.text, tasks.byId.get(sender)?.model);
+  const text =
+    message.text.length > 400 ? el("details", {}, el("summary", {}, line(message.text, 140)), told) : told;
   return block("other", at, name, text);
 }
 
@@ -262,7 +261,7 @@ function output(result, call) {
   /** @type {HTMLElement[]} */
   const parts = [];
   if (result.text && isDiff(result.text)) parts.push(diff(result.text));
-  else if (result.text && call.name === "Task") parts.push(prose(result.text));
+  else if (result.text && call.name === "Task") parts.push(reply(result.text, tasks.byId.get(children[0] ?? "")?.model));
   else if (result.text) parts.push(mono(result.text, result.error ? "bad" : ""));
   if (children.length) parts.push(el("p", { class: "links" }, children.map(taskLink)));
   const seen = [
