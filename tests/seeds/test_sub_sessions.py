@@ -19,7 +19,7 @@ from gencode.core.ids import stamp
 from gencode.core.spec import ToolChoice
 from gencode.core.status import Status
 from gencode.core.subsession_events import Lineage, wire
-from gencode.interfaces.render.agent_view import AgentView, View, fold, step_style
+from gencode.interfaces.render.agent_view import AgentView, View, fold, name_of, rows, step_style
 from gencode.interfaces.render.rich_panels import launch_panel, result_panel
 from gencode.interfaces.tui.agent_rows import working_agent
 from gencode.places import database
@@ -158,13 +158,18 @@ async def test_a_file_has_every_field_of_the_configuration(tmp_path: Path, home:
 @seed(
     "003",
     'Config: display Name ("Codebase Explorer", "Task Planner" …)',
-    use="`display-name: Codebase Explorer` in the file; `gen agents show Explore`",
+    use="`display-name: Careful Coder` in the file; its rows and `gen agents show` have that name",
 )
 async def test_an_agent_has_a_name_for_people(tmp_path: Path, home: Path) -> None:
     write_agent(home, "coder", "Read", more="display-name: Careful Coder\n")
-    async with scripted(tmp_path, main=DONE) as gencode:
+    async with scripted(tmp_path, coder=DONE) as gencode:
         names = ("coder", "Explore", "planner", "researcher", "general")
         shown = [gencode.agents.find(name).display_name for name in names]
+        outcome = await gencode.task("coder", "Tidy up.")
+        view = View()
+        for event in (await gencode.journal(outcome.agent_id)).events:
+            view = fold(view, event)
+    assert [name_of(row.agent) for row in rows(view, None)] == ["Careful Coder: Tidy up."]
     assert shown == ["Careful Coder", "Codebase Explorer", "Task Planner", "Research Agent", "General Agent"]
 
 

@@ -1,4 +1,4 @@
-"""Who is asked what: agents at any depth, in the foreground and, if a person wants it, in the background."""
+"""Who is asked what: agents at any depth, in the foreground and in the background."""
 
 import asyncio
 from pathlib import Path
@@ -63,11 +63,13 @@ async def test_a_question_from_below_names_the_whole_path(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("wanted", [False, True])
-async def test_a_background_agent_asks_only_if_the_person_wants_it(tmp_path: Path, wanted: bool) -> None:
+async def test_a_background_agent_asks_unless_the_person_does_not_want_it(
+    tmp_path: Path, wanted: bool
+) -> None:
     (tmp_path / "Makefile").write_text("all:\n\t@echo built\n")
     person = Person(Answer(True))
     main = [says("", sent(run_in_background=True)), says("waiting"), says("done")]
-    settings = {"allow": ["Task"], "background_questions": wanted}
+    settings = {"allow": ["Task"], **({} if wanted else {"background_questions": False})}
     async with scripted(
         tmp_path, asker=person, settings=settings, main=main, others=[says("", MAKE), says("ended")]
     ) as gen:

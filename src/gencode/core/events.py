@@ -59,6 +59,8 @@ class TaskCreated(Fact, tag="TaskCreated", frozen=True, omit_defaults=True):
     """The model that was chosen for it, used for a resume even if it never began."""
     colour: str = ""
     """The colour of its agent on screens, if the agent's file names one."""
+    display_name: str = ""
+    """The name of its agent on screens, if the agent's file has another one for people."""
     max_tokens: int | None = None
     """The most tokens of a reply of its model, if anybody set a limit; kept on resume and on workers."""
     clone: FolderCopy | None = None

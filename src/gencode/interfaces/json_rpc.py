@@ -1,10 +1,16 @@
-"""JSON-RPC over stdio, for ACP and MCP: takes over stdin and stdout, and finds the id of broken messages."""
+"""JSON-RPC over stdio, for ACP and MCP: lines on two handles, and the id of broken messages."""
 
+import asyncio
 import json
 import os
 import re
+import select
+from collections.abc import AsyncGenerator
 from typing import Any, cast
 
+from msgspec import Struct
+
+CHUNK = 65_536
 HEAD = 2_000
 """Bytes at each end of a line that is too long which are kept, to find its id in them."""
 _ID = r'"id"\s*:\s*("(?:[^"\\]|\\.)*"|-?[0-9]{1,18})\s*'
@@ -67,3 +73,94 @@ def _duplicate(handle: int) -> int:
         return os.dup(handle)
     except OSError:  # it was closed before we started
         return os.open(os.devnull, os.O_RDWR)
+
+
+class OverlongLine(Struct, frozen=True):
+    """The beginning and the end of a line that is too long."""
+
+    head: bytes
+    tail: bytes
+
+
+class LineSplitter:
+    """Splits chunks into lines; of a line that is too long only both ends are kept."""
+
+    def __init__(self, longest: int) -> None:
+        self._longest = longest
+        self._kept = bytearray()
+        self._tail = b""
+        self._skips = False
+
+    def take(self, chunk: bytes) -> list[bytes | OverlongLine]:
+        """The lines that a chunk completes, in order."""
+        found: list[bytes | OverlongLine] = []
+        *whole, rest = chunk.split(b"\n")
+        for part in whole:
+            self._grow(part)
+            kept = bytes(self._kept)
+            found.append(OverlongLine(kept, self._tail) if self._skips else kept)
+            self._kept.clear()
+            self._skips = False
+        self._grow(rest)
+        return found
+
+    def rest(self) -> list[bytes | OverlongLine]:
+        """The text after the last line end."""
+        return self.take(b"\n") if self._kept or self._skips else []
+
+    def _grow(self, part: bytes) -> None:
+        if not self._skips and len(self._kept) + len(part) <= self._longest:
+            self._kept += part
+            return
+        before = self._tail if self._skips else bytes(self._kept[-HEAD:])
+        self._tail = (before + part)[-HEAD:]
+        self._skips = True
+        self._kept += part[:HEAD]
+        del self._kept[HEAD:]
+
+
+async def read_lines(handle: int, longest: int) -> AsyncGenerator[bytes | OverlongLine, None]:
+    """The lines of a handle until its end, also the last one without a line end."""
+    lines = LineSplitter(longest)
+    while chunk := await _chunk(handle):
+        for line in lines.take(chunk):
+            yield line
+    for line in lines.rest():
+        yield line
+
+
+async def _chunk(handle: int) -> bytes:
+    try:
+        await _ready(handle, reading=True)
+        return os.read(handle, CHUNK)
+    except OSError:  # the terminal was closed
+        return b""
+
+
+async def write_whole(handle: int, content: bytes) -> None:
+    """Write in pieces that never block: the handle may be blocking, and others may share it."""
+    rest = memoryview(content)
+    while rest:
+        await _ready(handle, reading=False)
+        rest = rest[os.write(handle, rest[: select.PIPE_BUF]) :]
+
+
+async def _ready(handle: int, *, reading: bool) -> None:
+    """Wait until a handle can be read or written without blocking; a plain file always can."""
+    loop = asyncio.get_running_loop()
+    ready: asyncio.Future[None] = loop.create_future()
+
+    def set_ready() -> None:
+        if not ready.done():
+            ready.set_result(None)
+
+    add, remove = (loop.add_reader, loop.remove_reader) if reading else (loop.add_writer, loop.remove_writer)
+    try:
+        add(handle, set_ready)
+    except PermissionError:
+        await asyncio.sleep(0)
+        return
+    try:
+        await ready
+    finally:
+        remove(handle)

@@ -112,6 +112,7 @@ def fork_created(task: Task, request: TaskRequest, where: ForkPlace) -> TaskCrea
         forked=task.id,
         tools=task.created.tools,
         colour=task.created.colour,
+        display_name=task.created.display_name,
         max_tokens=task.created.max_tokens,
         clone=task.clone,
     )

@@ -201,6 +201,7 @@ class TaskPlanner:
             tools=spec.tools,
             model=model.lasting,
             colour=spec.colour if spec.colour.casefold() in COLOURS else "",
+            display_name="" if spec.builtin else spec.display_name,  # built-in ones are known by their names
             max_tokens=asked.max_tokens or model.for_agent(spec).max_tokens,
             forked=source or "",
             clone=caller.workspace.clone,

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from mcp.shared.message import SessionMessage
 from mcp_types import JSONRPCError, JSONRPCNotification
 
-from gencode.interfaces.mcp_server.stdio_transport import LineSplitter, OverlongLine, StdioConnection
+from gencode.interfaces.json_rpc import LineSplitter, OverlongLine
+from gencode.interfaces.mcp_server.stdio_transport import StdioConnection
 
 PING = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
 

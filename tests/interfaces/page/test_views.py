@@ -64,6 +64,20 @@ async def test_code_that_the_search_found_is_shown_as_it_is(browser: Browser, tm
         assert "def f(**one, **two): pass" in await tab.text(".said.assistant pre.verbatim")
 
 
+async def test_what_a_subagent_of_the_search_found_is_shown_as_it_is(
+    browser: Browser, tmp_path: Path
+) -> None:
+    (tmp_path / "a.py").write_text("def unpack_numbers(**one, **two): pass\n")
+    async with served(tmp_path) as site, visit(browser, site.client) as (tab,):
+        await site.client.ask("PUT", "/api/session", json={"model": "offline"})
+        wish = {"text": "Where does unpack_numbers unpack numbers?"}
+        main = (await site.client.post("/api/conversations/web/x", wish)).json["sessionId"]
+        await tab.go(f"/task/{main}")
+        await tab.sees(".said.assistant pre.verbatim")
+        await tab.page.locator(".call > summary").first.click()
+        assert "def unpack_numbers(**one, **two): pass" in await tab.text(".call pre.verbatim")
+
+
 async def many(site: Served, number: int) -> None:
     """So many tasks that have ended."""
     ends = (TaskStarted(model="scripted"), TaskEnded(Status.COMPLETED, "found it", reason=EndReason.FINISHED))

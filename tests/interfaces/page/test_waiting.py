@@ -52,6 +52,14 @@ async def bars(tab: Tab, kind: str) -> dict[str, int]:
     return widths
 
 
+async def test_a_question_says_until_when_it_waits(browser: Browser, tmp_path: Path) -> None:
+    async with served(tmp_path, general_purpose=WRITE) as site:
+        await asking(site)
+        async with visit(browser, site.client) as (tab,):
+            await tab.go("/questions")
+            await tab.sees(".question .where", "Waits for your answer until")
+
+
 async def test_the_timeline_shows_waiting_from_the_moment_a_question_was_asked_however_late_it_is_opened(
     browser: Browser, tmp_path: Path
 ) -> None:

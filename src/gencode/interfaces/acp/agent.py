@@ -58,8 +58,8 @@ from gencode.interfaces.acp.prompts import Block
 from gencode.interfaces.acp.stdio_transport import (
     INTERNAL_ERROR,
     NOT_FOUND,
+    JsonLineTransport,
     Message,
-    open_transport,
 )
 from gencode.interfaces.cli.open_session import flags
 from gencode.interfaces.event_loop_runner import run_to_end
@@ -347,7 +347,7 @@ def run(args: argparse.Namespace) -> int:
 
 async def _serve(args: argparse.Namespace, incoming: int, outgoing: int) -> int:
     agent = AcpAgent(args)
-    transport = await open_transport(incoming, outgoing, agent.message_sent)
+    transport = JsonLineTransport(incoming, outgoing, agent.message_sent)
     received: list[int] = []
 
     def end(number: int) -> None:

@@ -7,14 +7,20 @@ error of the protocol, and the next line is read.
 import asyncio
 import json
 import os
-import stat
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Any, cast
 
 import msgspec
 
-from gencode.interfaces.json_rpc import HEAD, Id, decode_leniently, id_at_an_end, id_in
+from gencode.interfaces.json_rpc import (
+    Id,
+    OverlongLine,
+    decode_leniently,
+    id_at_an_end,
+    id_in,
+    read_lines,
+    write_whole,
+)
 
 LONGEST_LINE = 16 * 1024 * 1024
 PARSE_ERROR, INVALID_REQUEST, INTERNAL_ERROR = -32_700, -32_600, -32_603
@@ -24,38 +30,38 @@ TOO_LONG = f"The line is longer than the limit of {LONGEST_LINE:,} bytes."
 NO_JSON = "The line is not valid JSON."
 NO_MESSAGE = "This is not a JSON-RPC 2.0 message: an object with a method, a result or an error."
 
-OVERLONG = b"\n\n"
-"""Marks a line that is too long, and is followed by its beginning; no real line starts with it."""
-
 Message = dict[str, Any]
 
 
 class JsonLineTransport:
-    """Reads and writes messages; `sent` is called with each message after it was written."""
+    """Reads and writes messages on two handles; `sent` is called with each message after it was written."""
 
     def __init__(
-        self,
-        reader: asyncio.StreamReader,
-        writer: "asyncio.StreamWriter | FileWriter",
-        sent: Callable[[Message], None] = lambda _: None,
+        self, incoming: int, outgoing: int, sent: Callable[[Message], None] = lambda _: None
     ) -> None:
-        self._reader = reader
-        self._writer = writer
+        self._lines = read_lines(incoming, LONGEST_LINE)
+        self._outgoing = outgoing
         self._sent = sent
         self._write_lock = asyncio.Lock()
-        self._ended = asyncio.Event()
+        self._reading: asyncio.Future[bytes | OverlongLine | None] | None = None
+        self._ended = False
 
     async def send(self, message: Message) -> None:
         """Write one message; ConnectionError when the editor has disconnected."""
         line = json.dumps(message, separators=(",", ":")).encode("ascii") + b"\n"
         async with self._write_lock:
-            self._writer.write(line)
-            await self._writer.drain()
+            try:
+                await write_whole(self._outgoing, line)
+            except OSError as gone:
+                raise ConnectionError(gone.strerror) from None
         self._sent(message)
 
     async def receive(self) -> Message | None:
-        """The next valid message; None at the end."""
-        while (message := await self._next()) is not None:
+        """The next valid message; None at the end. Lines that are none are answered with an error."""
+        while (line := await self._line()) is not None:
+            message = _overlong(line) if isinstance(line, OverlongLine) else parse_line(line)
+            if message is None:
+                continue
             if "fault" not in message:
                 return message
             try:
@@ -66,79 +72,26 @@ class JsonLineTransport:
 
     def end(self) -> None:
         """Stop reading, as if the editor had closed its side."""
-        self._ended.set()
+        self._ended = True
+        if self._reading is not None:
+            self._reading.cancel()
 
     async def close(self) -> None:
-        """Flush, and close our side."""
+        """Close our side, after what is being written."""
         async with self._write_lock:
-            self._writer.close()
-            with suppress(ConnectionError):
-                await self._writer.wait_closed()
+            os.close(self._outgoing)
 
-    async def _next(self) -> Message | None:
-        """The next message, or the `error_response` to answer with; None at the end."""
-        while not self._ended.is_set():
-            reading = asyncio.ensure_future(self._line())
-            ending = asyncio.ensure_future(self._ended.wait())
-            try:
-                await asyncio.wait([reading, ending], return_when=asyncio.FIRST_COMPLETED)
-            finally:
-                ending.cancel()
-                if not reading.done():
-                    reading.cancel()
-            if not reading.done() or reading.cancelled() or not (line := reading.result()):
-                return None
-            if line.startswith(OVERLONG):
-                return _overlong(line.removeprefix(OVERLONG))
-            if line.strip() and (message := parse_line(line)) is not None:
-                return message
-        return None
-
-    async def _line(self) -> bytes:
-        """One line; empty at the end, `OVERLONG` and its beginning for one that is too long."""
+    async def _line(self) -> bytes | OverlongLine | None:
+        """The next line; None at the end."""
+        if self._ended:
+            return None
+        self._reading = asyncio.ensure_future(anext(self._lines, None))
         try:
-            return await self._reader.readuntil(b"\n")
-        except asyncio.IncompleteReadError as end:
-            return end.partial
-        except asyncio.LimitOverrunError:
-            return OVERLONG + await self._skip()
-        except ConnectionError:
-            return b""
-
-    async def _skip(self) -> bytes:
-        """Skip the rest of a line that is too long, and return its beginning."""
-        head = b""
-        while True:
-            try:
-                rest = await self._reader.readuntil(b"\n")
-                return head or rest[:HEAD]
-            except asyncio.LimitOverrunError as more:
-                passed = await self._reader.readexactly(more.consumed)
-                head = head or passed[:HEAD]
-            except asyncio.IncompleteReadError:
-                return head
-
-
-class FileWriter:
-    """Writes to a plain file, which asyncio cannot wait for."""
-
-    def __init__(self, handle: int) -> None:
-        self._handle = handle
-
-    def write(self, line: bytes) -> None:
-        """Write the whole line."""
-        while line:
-            line = line[os.write(self._handle, line) :]
-
-    async def drain(self) -> None:
-        """Nothing to wait for: `write` has written everything."""
-
-    def close(self) -> None:
-        """Close the file."""
-        os.close(self._handle)
-
-    async def wait_closed(self) -> None:
-        """It is closed already."""
+            return await self._reading
+        except asyncio.CancelledError:
+            if self._ended:
+                return None
+            raise
 
 
 def error_response(code: int, words: str, asked: object = None) -> Message:
@@ -148,6 +101,8 @@ def error_response(code: int, words: str, asked: object = None) -> Message:
 
 def parse_line(line: bytes) -> Message | None:
     """A line as a message, or `{"fault": …}` with the error to answer with; None for one to ignore."""
+    if not line.strip():
+        return None
     try:
         found: object = msgspec.json.decode(line)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
@@ -180,10 +135,10 @@ def _not_json(guessed: Message | None) -> Message:
     return _failed(asked, "its response is not valid JSON: it has a broken character")
 
 
-def _overlong(head: bytes) -> Message:
-    """The same for a line that is too long, as far as its beginning tells."""
-    asked = id_at_an_end(head)
-    if asked is None or b'"method"' in head:
+def _overlong(line: OverlongLine) -> Message:
+    """The same for a line that is too long, as far as its ends tell."""
+    asked = id_at_an_end(line.head, line.tail)
+    if asked is None or b'"method"' in line.head + line.tail:
         return {"fault": error_response(PARSE_ERROR, TOO_LONG, asked)}
     return _failed(asked, f"its response is longer than {LONGEST_LINE:,} bytes")
 
@@ -201,35 +156,3 @@ def _valid_error(error: object) -> Message:
         "message": words if isinstance(words, str) else "An error without a message",
         "data": told.get("data"),
     }
-
-
-async def open_transport(incoming: int, outgoing: int, sent: Callable[[Message], None]) -> JsonLineTransport:
-    """A transport on two handles, which may be pipes, sockets or files."""
-    return JsonLineTransport(await _reader(incoming), await _writer(outgoing), sent)
-
-
-async def _reader(handle: int) -> asyncio.StreamReader:
-    reader = asyncio.StreamReader(limit=LONGEST_LINE)
-    if _is_pollable(handle):
-        protocol = asyncio.StreamReaderProtocol(reader)
-        await asyncio.get_running_loop().connect_read_pipe(lambda: protocol, os.fdopen(handle, "rb", 0))
-        return reader
-    with os.fdopen(handle, "rb") as file:
-        reader.feed_data(file.read(LONGEST_LINE))
-    reader.feed_eof()
-    return reader
-
-
-async def _writer(handle: int) -> "asyncio.StreamWriter | FileWriter":
-    if not _is_pollable(handle):
-        return FileWriter(handle)
-    loop = asyncio.get_running_loop()
-    # The protocol of a reader is the one of asyncio that knows how to wait for a writer.
-    protocol = asyncio.StreamReaderProtocol(asyncio.StreamReader())
-    transport, _ = await loop.connect_write_pipe(lambda: protocol, os.fdopen(handle, "wb", 0))
-    return asyncio.StreamWriter(transport, protocol, None, loop)
-
-
-def _is_pollable(handle: int) -> bool:
-    mode = os.fstat(handle).st_mode
-    return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or os.isatty(handle)

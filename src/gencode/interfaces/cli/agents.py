@@ -90,7 +90,7 @@ async def listed(args: argparse.Namespace) -> int:
     """List the agents."""
     async with opened(args, store=forgetful()) as gen:
         lines = [agent_line(each, gen.toolbox) for each in gen.agents.checked()]
-    print_record({"agents": lines}, agents_text(lines), as_json="json" in args)
+    print_record(args, {"agents": lines}, agents_text(lines))
     return 0
 
 
@@ -98,7 +98,7 @@ async def shown(args: argparse.Namespace) -> int:
     """Show one agent."""
     async with opened(args, store=forgetful()) as gen:
         details = agent_details(gen, args.name)
-    print_record(details, agent_text(details), as_json="json" in args)
+    print_record(args, details, agent_text(details))
     return 0
 
 
@@ -106,7 +106,7 @@ async def linted(args: argparse.Namespace) -> int:
     """Check files."""
     async with opened(args, store=forgetful()) as gen:
         found = lint(gen, getattr(args, "paths", []))
-    print_record(found.record, lint_text(found), as_json="json" in args)
+    print_record(args, found.record, lint_text(found))
     return 1 if found.broken else 0
 
 
@@ -124,7 +124,7 @@ def made(args: argparse.Namespace) -> int:
     }
     folder = workspace_at(Path(getattr(args, "cwd", "."))).root
     created = create_agent(folder, wishes, user="user" in args)
-    print_record(created.file, created_text(created), as_json="json" in args)
+    print_record(args, created.file, created_text(created))
     if not created.trusted and "json" not in args:
         note(TRUST_AGAIN)
     return 0
@@ -158,7 +158,7 @@ def added(args: argparse.Namespace) -> int:
             shutil.copyfile(each, place)
     written = [str(place) for _, place in found]
     names = ", ".join(place.stem for _, place in found)
-    print_record({"written": written}, f"Wrote {names} to {root}", as_json="json" in args)
+    print_record(args, {"written": written}, f"Wrote {names} to {root}")
     if "json" not in args and not user:
         note(TRUST_AGAIN)
     return 0

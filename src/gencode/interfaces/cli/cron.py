@@ -71,7 +71,7 @@ async def listed(args: argparse.Namespace) -> int:
     where = "" if "all" in args else " in this folder (--all lists all folders)"
     head = ("ID", "SCHEDULE", "NEXT", "RUNS", "MISSED", "LAST", "WHAT")
     text = table(head, [_row(each) for each in found]) if found else f"There are no jobs{where}."
-    print_record({"jobs": [_object(each) for each in found]}, text, as_json="json" in args)
+    print_record(args, {"jobs": [_object(each) for each in found]}, text)
     if waiting and "json" not in args:
         note(f"{counted(len(waiting), 'undelivered message')}; gen cron run tries again to deliver.")
     return 0
@@ -102,7 +102,7 @@ async def _added(args: argparse.Namespace, prompt: str) -> int:
         f"Job {made.id} is scheduled ({made.when}); next run: {made.next_told}. "
         f"Keep gen cron run{workers} running then."
     )
-    print_record(_object(made), text, as_json="json" in args)
+    print_record(args, _object(made), text)
     return 0
 
 
@@ -122,7 +122,7 @@ async def removed(args: argparse.Namespace) -> int:
         found = {each.id: each for each in [await calendar.find(name) for name in args.ids]}
         for name in found:
             await calendar.remove(name)
-    print_record({"removed": list(found)}, f"Removed {', '.join(found)}.", as_json="json" in args)
+    print_record(args, {"removed": list(found)}, f"Removed {', '.join(found)}.")
     return 0
 
 

@@ -89,7 +89,7 @@ async def show(args: argparse.Namespace) -> int:
         checks += _worktrees(left, users or [])
     healthy = all(check.state != "problem" for check in checks)
     record = {"healthy": healthy, "version": __version__, "checks": checks, "worktrees": left}
-    print_record(record, "\n".join(map(_check_line, checks)), as_json="json" in args)
+    print_record(args, record, "\n".join(map(_check_line, checks)))
     return 0 if healthy else 1
 
 

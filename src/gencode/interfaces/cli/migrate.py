@@ -44,7 +44,7 @@ def run(args: argparse.Namespace) -> int:
         text = f"Upgraded the database {where} from version {before} to {after}."
         text += f"\nBackup: {backup}" if backup else ""
     record = {"database": where, "before": before, "after": after, "backup": backup and str(backup)}
-    print_record(record, text, as_json="json" in args)
+    print_record(args, record, text)
     return 0
 
 
@@ -68,5 +68,5 @@ async def _copy(args: argparse.Namespace, url: str) -> int:
     ]
     if copy.busy:
         lines.append(f"Running, so not copied: {', '.join(copy.busy)}. Run this again when they have ended.")
-    print_record(copy, "\n".join((*lines, *copy.problems)), as_json="json" in args)
+    print_record(args, copy, "\n".join((*lines, *copy.problems)))
     return 1 if copy.problems or copy.busy else 0

@@ -18,5 +18,5 @@ async def show(args: argparse.Namespace) -> int:
     """List the names."""
     async with opened(args, store=forgetful()) as gen:
         models = model_list(gen)
-    print_record(models, models_text(models), as_json="json" in args)
+    print_record(args, models, models_text(models))
     return 0

@@ -190,11 +190,11 @@ def add(
 
 
 def add_about_task(
-    commands: Commands, name: str, body: Body, does: str, *options: str
+    commands: Commands, name: str, body: Body, does: str, *examples: str
 ) -> argparse.ArgumentParser:
-    """A command of `gen task` about one task; each of the `options` gives one more example."""
-    example = f"gen task {name} 9f3a"
-    parser = add(commands, name, body, does, (example, *(f"{example} {option}" for option in options)))
+    """A command of `gen task` about one task; each example is what follows the id."""
+    shown = [f"gen task {name} 9f3a {each}".rstrip() for each in examples or ("",)]
+    parser = add(commands, name, body, does, shown)
     parser.add_argument("id", metavar="ID", help=TASK_ID)
     return parser
 

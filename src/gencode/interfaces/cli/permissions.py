@@ -83,7 +83,7 @@ async def explained(args: argparse.Namespace) -> int:
             await servers_tried(gen, gen.agents.find(agent) if agent else None)
         found = gen.explain(tool, arguments, agent=agent, background="background" in args)
     record = json.loads(unicode_text(json.dumps(msgspec.to_builtins(found), ensure_ascii=False)))
-    print_record(record, explanation_text(found), as_json="json" in args)
+    print_record(args, record, explanation_text(found))
     return 0
 
 

@@ -146,7 +146,7 @@ async def show(args: argparse.Namespace) -> int:
         lines += [f"  warning  {visible_line(warning)}" for warning in session.evidence.warnings]
         lines += ["", await transcript_text(gen, session.agent_id)]
     record = {**msgspec.to_builtins(session), "tasks": tasks}
-    print_record(record, "\n".join(lines), as_json="json" in args)
+    print_record(args, record, "\n".join(lines))
     return 0
 
 
@@ -156,12 +156,12 @@ async def rewound(args: argparse.Namespace) -> int:
         session = (await gen.find(args.id, conversation=True)).id
         if "to" not in args:
             points = await gen.rewind_points(session)
-            print_record({"points": points}, _points_table(points), as_json="json" in args)
+            print_record(args, {"points": points}, _points_table(points))
             return 0
         folder = str(gen.workspace.cwd)
         preview = await gen.preview_rewind(session, args.to)
         if "yes" not in args:
-            print_record(preview, "\n".join(preview_lines(preview, folder)), as_json="json" in args)
+            print_record(args, preview, "\n".join(preview_lines(preview, folder)))
             if not (sys.stdin.isatty() and sys.stderr.isatty()):
                 note("Nothing was changed. Confirm with --yes.")
                 return 0
@@ -177,7 +177,7 @@ async def rewound(args: argparse.Namespace) -> int:
             files=only != "conversation",
             overwrite="overwrite" in args,
         )
-        print_record(done, "\n".join(result_lines(done, folder)), as_json="json" in args)
+        print_record(args, done, "\n".join(result_lines(done, folder)))
         if any(each.state == "changed" for each in done.left) and "overwrite" not in args:
             note("To restore files that were changed since, too, add --overwrite.")
         return 1 if done.problems else 0
@@ -195,7 +195,7 @@ async def forked(args: argparse.Namespace) -> int:
     async with opened(args) as gen:
         fork = await gen.fork_session(args.id, at=getattr(args, "at", None))
     told = f"Forked {fork.forked_from}. Continue the new conversation with: gen --session {fork.agent_id}"
-    print_record(fork, told, as_json="json" in args)
+    print_record(args, fork, told)
     return 0
 
 
@@ -230,7 +230,7 @@ async def _delete(gen: GenCode, tasks: Sequence[Task], args: argparse.Namespace)
     for task in tasks:
         gone += await gen.delete(task.id)
     several = f"{counted(len(gone), 'task')}: {', '.join(gone)}" if gone else "nothing"
-    print_record({"deleted": gone}, f"Deleted {several}.", as_json="json" in args)
+    print_record(args, {"deleted": gone}, f"Deleted {several}.")
     return 0
 
 

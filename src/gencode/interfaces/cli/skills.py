@@ -25,5 +25,5 @@ async def show(args: argparse.Namespace) -> int:
     """List the skills."""
     async with opened(args, store=forgetful()) as gen:
         lines = skill_lines(gen)
-    print_record({"skills": lines}, skills_text(lines), as_json="json" in args)
+    print_record(args, {"skills": lines}, skills_text(lines))
     return 0

@@ -53,7 +53,6 @@ from gencode.interfaces.cli.foreground_run import (
 )
 from gencode.interfaces.cli.open_session import check, not_trusted, opened
 from gencode.interfaces.cli.parser import (
-    TASK_ID,
     USUAL_LIMIT,
     Commands,
     add,
@@ -111,7 +110,7 @@ def add_command(commands: Commands, does: str) -> None:
     tasks = add_group(commands, "task", does, EXAMPLES)
     _add_run(tasks)
     _add_list(tasks)
-    add_about_task(tasks, "show", show, "show a task with its transcript and permission decisions", "--json")
+    add_about_task(tasks, "show", show, "show a task with its transcript and permission decisions")
     _add_output(tasks)
     _add_stop(tasks)
     _add_send(tasks)
@@ -122,7 +121,7 @@ def add_command(commands: Commands, does: str) -> None:
     add_about_task(tasks, "background", background, "move a task to the background; its parent continues")
     task_journal.add_events(tasks)
     taking = add_about_task(
-        tasks, "merge", merge, "apply what a task changed on another machine", "--preview"
+        tasks, "merge", merge, "apply what a task changed on another machine", "", "--preview"
     )
     taking.add_argument("--preview", action="store_true", help="only show what would change")
     task_journal.add_replay_and_files(tasks)
@@ -176,7 +175,7 @@ def _add_list(tasks: Commands) -> None:
 
 def _add_output(tasks: Commands) -> None:
     parser = add_about_task(
-        tasks, "output", output, "print the result of a task once it has ended", "--no-block --page 2"
+        tasks, "output", output, "print the result of a task once it has ended", "", "--no-block --page 2"
     )
     parser.add_argument("--no-block", action="store_true", help="do not wait for the end")
     parser.add_argument(
@@ -191,54 +190,31 @@ def _add_stop(tasks: Commands) -> None:
         "stop",
         stop,
         "stop a task and the subagents it waits for; its replies are kept",
+        "",
         "--tree --keep",
     )
     parser.add_argument("--tree", action="store_true", help="also stop its background tasks")
     parser.add_argument("--keep", action="store_true", help="let it report in one last turn what it found")
-    parser = add(
-        tasks,
-        "interrupt",
-        interrupt,
-        "interrupt what a task is doing; it continues with its next turn",
-        ('gen task interrupt 9f3a --message "Leave the tests out"',),
-    )
-    parser.add_argument("id", metavar="ID", help=TASK_ID)
+    does = "interrupt what a task is doing; it continues with its next turn"
+    parser = add_about_task(tasks, "interrupt", interrupt, does, '--message "Leave the tests out"')
     parser.add_argument("--message", metavar="TEXT", help="a message for it to continue with")
 
 
 def _add_send(tasks: Commands) -> None:
-    parser = add(
-        tasks,
-        "send",
-        send,
-        "send a message to a task; one that has ended is resumed",
-        ('gen task send 9f3a "Look at the tests as well"',),
-    )
-    parser.add_argument("id", metavar="ID", help=TASK_ID)
+    does = "send a message to a task; one that has ended is resumed"
+    parser = add_about_task(tasks, "send", send, does, '"Look at the tests as well"')
     parser.add_argument("text", metavar="TEXT", help="the message; - reads it from stdin")
 
 
 def _add_resume(tasks: Commands) -> None:
-    parser = add(
-        tasks,
-        "resume",
-        resume,
-        "resume a task with the same agent, folder and permissions",
-        ('gen task resume 9f3a "And where is it tested?"',),
-    )
-    parser.add_argument("id", metavar="ID", help=TASK_ID)
+    does = "resume a task with the same agent, folder and permissions"
+    parser = add_about_task(tasks, "resume", resume, does, '"And where is it tested?"')
     _add_work(parser, "what to do now; - reads it from stdin")
 
 
 def _add_fork(tasks: Commands) -> None:
-    parser = add(
-        tasks,
-        "fork",
-        fork,
-        "start a new task from the transcript of another one",
-        ('gen task fork 9f3a --at 12 "Look into the other module instead"',),
-    )
-    parser.add_argument("id", metavar="ID", help="the task to copy; the beginning of its id is enough")
+    does = "start a new task from the transcript of another one"
+    parser = add_about_task(tasks, "fork", fork, does, '--at 12 "Look into the other module instead"')
     _add_work(parser, "what to do now; - reads it from stdin")
     parser.add_argument(
         "--at", type=whole, metavar="SEQ", help="copy up to this event of gen task events (default: the last)"
@@ -257,7 +233,7 @@ def _add_fork(tasks: Commands) -> None:
 
 def _add_budget(tasks: Commands) -> None:
     parser = add_about_task(
-        tasks, "budget", budget, "show or set the budget of a task", "tokens 60000", "none"
+        tasks, "budget", budget, "show or set the budget of a task", "", "tokens 60000", "none"
     )
     parser.add_argument(
         "amounts",
@@ -536,7 +512,7 @@ async def background(args: argparse.Namespace) -> int:
         outcome = await gen.send_to_background(args.id)
     ended = outcome.status.ended
     where = f"has already finished ({outcome.status})" if ended else "is running in the background now"
-    print_record(outcome, f"{_named(outcome)} {where}.", as_json="json" in args)
+    print_record(args, outcome, f"{_named(outcome)} {where}.")
     return 0
 
 
@@ -603,7 +579,7 @@ async def merge(args: argparse.Namespace) -> int:
     result = merged.result
     lines = [*listed_files(result.files, result.more_files), merged.left_behind, *describe_result(result)]
     lines += [result.diff.rstrip()] if preview else []
-    print_record(result, "\n".join(filter(None, lines)), as_json="json" in args)
+    print_record(args, result, "\n".join(filter(None, lines)))
     return 0 if result.state in ("applied", "there", "fits") else 1
 
 
@@ -748,5 +724,5 @@ async def budget(args: argparse.Namespace) -> int:
     record = {"agentId": found.id, "agent": found.agent, **values}
     named = f"Task {found.id} of {visible_line(found.agent)}"
     text = f"{named} and its subagents:\n{budget_usage_page(now, spent)}"
-    print_record(record, text, as_json="json" in args)
+    print_record(args, record, text)
     return 0

@@ -16,7 +16,7 @@ from gencode.core.text import exact_line, visible_line
 from gencode.interfaces.cli.command_input import whole_input
 from gencode.interfaces.cli.foreground_run import aloud, tell_ending
 from gencode.interfaces.cli.open_session import opened
-from gencode.interfaces.cli.parser import TASK_ID, Commands, add, add_about_task, whole
+from gencode.interfaces.cli.parser import Commands, add, add_about_task, whole
 from gencode.interfaces.event_loop_runner import run_to_end
 from gencode.interfaces.render.number_format import counted
 from gencode.interfaces.render.plain_text import (
@@ -45,17 +45,11 @@ def add_events(tasks: Commands) -> None:
 def add_replay_and_files(tasks: Commands) -> None:
     """`gen task replay|export|import`."""
     again = add_about_task(
-        tasks, "replay", replayed, "replay a task from its journal, without a model", "--against 1c2e"
+        tasks, "replay", replayed, "replay a task from its journal, without a model", "", "--against 1c2e"
     )
     again.add_argument("--against", metavar="ID", help="show where another run differs from it")
-    writing = add(
-        tasks,
-        "export",
-        exported,
-        "write the journal of a task as JSONL",
-        ("gen task export 9f3a task.jsonl", "gen task export 9f3a - | gzip > task.jsonl.gz"),
-    )
-    writing.add_argument("id", metavar="ID", help=TASK_ID)
+    does, piped = "write the journal of a task as JSONL", "- | gzip > task.jsonl.gz"
+    writing = add_about_task(tasks, "export", exported, does, "task.jsonl", piped)
     writing.add_argument("file", metavar="FILE", help="the file to write; - is stdout")
     reading = add(tasks, "import", imported, "read a task from a JSONL file", ("gen task import task.jsonl",))
     reading.add_argument("file", metavar="FILE", help="the file to read; - is stdin")
@@ -73,7 +67,7 @@ async def _compared(args: argparse.Namespace) -> int:
         found = await gen.difference(one.id, other.id)
     record = {"one": one.id, "other": other.id, "same": found.same, **to_builtins(found)}
     text = "\n".join(_comparison_lines(one.id, other.id, found))
-    print_record(record, text, as_json="json" in args)
+    print_record(args, record, text)
     return 0 if found.same else 1
 
 
@@ -157,7 +151,7 @@ def exported(args: argparse.Namespace) -> int:
         raise UserMistake(f"Cannot write {path}: {error.strerror}.") from None
     record = {"file": str(path), "lines": text.count("\n")}
     told = f"Wrote {path}. Import it with: gen task import {path}"
-    print_record(record, told, as_json="json" in args)
+    print_record(args, record, told)
     return 0
 
 
@@ -184,7 +178,7 @@ async def _imported(args: argparse.Namespace, text: str) -> int:
     for warning in warnings:
         note(warning)
     text = f"Imported task {task.agent_id}. Show it with: gen task show {task.agent_id}"
-    print_record({"task": task, "warnings": warnings}, text, as_json="json" in args)
+    print_record(args, {"task": task, "warnings": warnings}, text)
     return 0
 
 

@@ -82,7 +82,7 @@ async def _asked(args: argparse.Namespace) -> int:
     async with opened(args) as gen:
         found = await gen.questions.waiting("" if "all" in args else str(gen.workspace.cwd))
     text = "\n\n".join(map(_text, found)) or "There are no pending questions."
-    print_record({"questions": [_told(each) for each in found]}, text, as_json="json" in args)
+    print_record(args, {"questions": [_told(each) for each in found]}, text)
     return 0
 
 
@@ -112,7 +112,7 @@ async def answered(args: argparse.Namespace) -> int:
             said = replace(said, words=tuple(map(chosen, words, waiting.question.inquiries)))
         await rows.answer(args.number, said, who_answers())
     text = f"Answered question {args.number}: {args.answer}."
-    print_record({"number": args.number, "allow": allow}, text, as_json="json" in args)
+    print_record(args, {"number": args.number, "allow": allow}, text)
     return 0
 
 

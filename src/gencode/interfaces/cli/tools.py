@@ -38,7 +38,7 @@ async def show(args: argparse.Namespace) -> int:
     ]
     text = table(("NAME", "EFFECT", "SOURCE", "ALIASES", "DESCRIPTION"), rows)
     record = {"tools": [_line(tool) for tool in tools], "servers": servers}
-    print_record(record, text, as_json="json" in args)
+    print_record(args, record, text)
     return 0
 
 

@@ -101,11 +101,11 @@ def run(args: argparse.Namespace) -> int:
     digested = digests(started.files, project.folder)
     review = folder_review(project, started)
     if "show" in args or (as_json and "yes" not in args):
-        print_record(review, review_text(review), as_json=as_json)
+        print_record(args, review, review_text(review))
     elif project.state in ("nothing", "trusted"):
-        print_record(review, headline(review), as_json=as_json)
+        print_record(args, review, headline(review))
     else:
-        return _decide(project, review, digested, sure="yes" in args, as_json=as_json)
+        return _decide(args, project, review, digested)
     return 0
 
 
@@ -115,22 +115,22 @@ def _folder(args: argparse.Namespace) -> Path:
 
 
 def _decide(
-    project: FolderTrust, review: FolderReview, started: Mapping[str, str], *, sure: bool, as_json: bool
+    args: argparse.Namespace, project: FolderTrust, review: FolderReview, started: Mapping[str, str]
 ) -> int:
     """Trust the shown contents, if the person agrees."""
-    if not as_json:
+    if "json" not in args:
         answer(review_text(review))
     if review.problems:
         reasons = "; ".join(exact_line(problem).rstrip(".") for problem in review.problems)
         raise UserMistake(f"{exact_line(review.folder)} cannot be trusted: {reasons}.")
-    if _is_asked(sure=sure) and not _says_yes():
+    if _is_asked(sure="yes" in args) and not _says_yes():
         note("Nothing was changed.")
         return 1
     trust(project, gen_home(), started)
     count = len({*project.brought.files, *started})
     files = "1 file as it is now" if count == 1 else f"{count:,} files as they are now"
     told = f"Trusted, with {files}. If one changes, run gen trust again."
-    print_record(replace(review, state="trusted", changes=[]), told, as_json=as_json)
+    print_record(args, replace(review, state="trusted", changes=[]), told)
     return 0
 
 

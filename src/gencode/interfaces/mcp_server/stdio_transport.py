@@ -1,8 +1,6 @@
 """The stdio transport of MCP: a line is a message; an invalid or too long one is answered with an error."""
 
 import asyncio
-import os
-import select
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
@@ -12,62 +10,16 @@ import mcp_types as types
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from mcp.server.lowlevel.server import Server
 from mcp.shared.message import SessionMessage
-from msgspec import Struct
 
-from gencode.interfaces.json_rpc import HEAD, id_at_an_end
+from gencode.interfaces.json_rpc import OverlongLine, id_at_an_end, read_lines, write_whole
 from gencode.interfaces.mcp_server.transport import InvalidMessage, Shutdown, parse_message
 
 LONGEST_MESSAGE = 4_000_000
 """In bytes."""
-CHUNK = 65_536
 GOODBYE_SECONDS = 3.0
 
 Incoming = MemoryObjectSendStream[SessionMessage | Exception]
 Outgoing = MemoryObjectSendStream[SessionMessage]
-
-
-class OverlongLine(Struct, frozen=True):
-    """The beginning and the end of a line that is too long."""
-
-    head: bytes
-    tail: bytes
-
-
-class LineSplitter:
-    """Splits chunks into lines; of a line that is too long only both ends are kept."""
-
-    def __init__(self, longest: int) -> None:
-        self._longest = longest
-        self._kept = bytearray()
-        self._tail = b""
-        self._skips = False
-
-    def take(self, chunk: bytes) -> list[bytes | OverlongLine]:
-        """The lines that a chunk completes, in order."""
-        found: list[bytes | OverlongLine] = []
-        *whole, rest = chunk.split(b"\n")
-        for part in whole:
-            self._grow(part)
-            kept = bytes(self._kept)
-            found.append(OverlongLine(kept, self._tail) if self._skips else kept)
-            self._kept.clear()
-            self._skips = False
-        self._grow(rest)
-        return found
-
-    def rest(self) -> list[bytes | OverlongLine]:
-        """The text after the last line end."""
-        return self.take(b"\n") if self._kept or self._skips else []
-
-    def _grow(self, part: bytes) -> None:
-        if not self._skips and len(self._kept) + len(part) <= self._longest:
-            self._kept += part
-            return
-        before = self._tail if self._skips else bytes(self._kept[-HEAD:])
-        self._tail = (before + part)[-HEAD:]
-        self._skips = True
-        self._kept += part[:HEAD]
-        del self._kept[HEAD:]
 
 
 class StdioConnection:
@@ -84,13 +36,9 @@ class StdioConnection:
 
     async def read(self, into: Incoming, errors: Outgoing) -> None:
         """Pass messages on until the client closes its end; answer invalid ones."""
-        lines = LineSplitter(self._longest)
         async with into, errors:
             with suppress(anyio.BrokenResourceError):  # the server has ended
-                while chunk := await self._chunk():
-                    for line in lines.take(chunk):
-                        await self._pass_on(line, into, errors)
-                for line in lines.rest():
+                async for line in read_lines(self._incoming, self._longest):
                     await self._pass_on(line, into, errors)
             self._input_ended = True
             self._closed()
@@ -103,7 +51,7 @@ class StdioConnection:
                     if self._input_ended and _says_closed(each.message):
                         continue  # the client has closed the connection; some fail on a response after that
                     text = each.message.model_dump_json(by_alias=True, exclude_unset=True)
-                    await self._write(f"{text}\n".encode("utf-8", "replace"))
+                    await write_whole(self._outgoing, f"{text}\n".encode("utf-8", "replace"))
             except OSError:
                 self._closed()
 
@@ -128,45 +76,10 @@ class StdioConnection:
             return InvalidMessage(types.INVALID_REQUEST, why, found, is_response)
         return parse_message(line, "line")
 
-    async def _chunk(self) -> bytes:
-        try:
-            await _ready(self._incoming, reading=True)
-            return os.read(self._incoming, CHUNK)
-        except OSError:  # the terminal was closed
-            return b""
-
-    async def _write(self, content: bytes) -> None:
-        """Write in pieces that never block: the handle may be blocking, and others may share it."""
-        rest = memoryview(content)
-        while rest:
-            await _ready(self._outgoing, reading=False)
-            rest = rest[os.write(self._outgoing, rest[: select.PIPE_BUF]) :]
-
 
 def _says_closed(message: types.JSONRPCMessage) -> bool:
     """Whether this is the SDK's response to a call that was open when the connection ended."""
     return isinstance(message, types.JSONRPCError) and message.error.code == types.CONNECTION_CLOSED
-
-
-async def _ready(handle: int, *, reading: bool) -> None:
-    """Wait until a handle can be read or written without blocking; a plain file always can."""
-    loop = asyncio.get_running_loop()
-    ready: asyncio.Future[None] = loop.create_future()
-
-    def set_ready() -> None:
-        if not ready.done():
-            ready.set_result(None)
-
-    add, remove = (loop.add_reader, loop.remove_reader) if reading else (loop.add_writer, loop.remove_writer)
-    try:
-        add(handle, set_ready)
-    except PermissionError:
-        await asyncio.sleep(0)
-        return
-    try:
-        await ready
-    finally:
-        remove(handle)
 
 
 async def serve_stdio(server: Server[object], streams: tuple[int, int], shutdown: Shutdown) -> None:

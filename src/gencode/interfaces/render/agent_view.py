@@ -122,6 +122,7 @@ class AgentView(Struct, frozen=True):
     failed: bool = False
     """Whether its last call failed."""
     colour: str = ""
+    display_name: str = ""
 
     @property
     def doing(self) -> str:
@@ -195,6 +196,7 @@ def seen(task: Task) -> AgentView:
         warnings=task.evidence.warnings,
         saw=task.evidence,
         colour=task.created.colour,
+        display_name=task.created.display_name,
     )
 
 
@@ -212,8 +214,9 @@ def _after(agent: AgentView, event: Event) -> AgentView:
         case TaskCreated() as fact:
             title = titled(fact.description, fact.prompt, fact.forked)
             named = replace(agent, agent=fact.agent, title=title[:STEP_ROOM], parent=fact.parent)
-            named = replace(named, conversation=fact.conversation, colour=fact.colour)
-            return replace(named, background=fact.background, budget=fact.budget)
+            named = replace(named, colour=fact.colour, display_name=fact.display_name)
+            named = replace(named, conversation=fact.conversation, background=fact.background)
+            return replace(named, budget=fact.budget)
         case TaskStarted() as fact:
             begun = agent.started_at or event.at
             model = fact.model or agent.model
@@ -392,9 +395,9 @@ def step_style(agent: AgentView, failed: str, usual: str) -> str:
 
 
 def name_of(agent: AgentView, most: int = 60) -> str:
-    """An agent by its type and what it was sent for."""
-    title = visible_line(agent.title, most)
-    return f"{visible_line(agent.agent, 40)}: {title}" if title else visible_line(agent.agent, 40)
+    """An agent by its name for people, else its type, and its task."""
+    name, title = visible_line(agent.display_name or agent.agent, 40), visible_line(agent.title, most)
+    return f"{name}: {title}" if title else name
 
 
 class AgentRow(Struct, frozen=True):

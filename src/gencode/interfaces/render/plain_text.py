@@ -3,7 +3,7 @@
 import os
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from contextlib import suppress
 from typing import TextIO
 
@@ -42,9 +42,9 @@ def answer_json(value: object, *, line: bool = False) -> None:
     answer_raw(as_json(value, indent=0 if line or not answers().isatty() else 2))
 
 
-def print_record(record: object, text: str, *, as_json: bool) -> None:
-    """What a command gives: its record as JSON, or the text that says the same."""
-    if as_json:
+def print_record(options: Container[str], record: object, text: str) -> None:
+    """What a command gives: its record as JSON with the option for that, or the text that says the same."""
+    if "json" in options:
         answer_json(record)
     else:
         answer(text)
