@@ -190,8 +190,8 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
     try:
         return (yield)
     except BaseException:
-        if isinstance(item, pytest.Function):
-            STARTED.end(item.funcargs["home"])
+        if isinstance(item, pytest.Function) and isinstance(home := item.funcargs["home"], Path):
+            STARTED.end(home)
         raise
 
 

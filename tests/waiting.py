@@ -7,7 +7,7 @@ import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
-PATIENCE = 60.0
+PATIENCE = 120.0
 LOOK_SECONDS = 0.02
 
 

@@ -20,7 +20,7 @@ BLOCK = re.compile(
 )
 PROMPT = re.compile(r"^\$ (?:scripts/)?(?=gen(?: |$))", re.MULTILINE)
 SHELLS = {"console", "sh", "bash", "shell"}
-SECONDS = 60
+SECONDS = 120
 
 
 @dataclass(frozen=True)

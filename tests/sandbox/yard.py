@@ -12,7 +12,7 @@ from gencode.sandbox.choose_sandbox import SandboxCandidate
 from gencode.sandbox.profile import SandboxProfile, workspace_profile
 
 BASH = ("/bin/bash", "--noprofile", "--norc", "-c")
-SECONDS = 60
+SECONDS = 120
 
 
 @dataclass(frozen=True)

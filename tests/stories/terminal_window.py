@@ -13,7 +13,7 @@ from pathlib import Path
 
 from tests.interfaces.cli.running import GEN, OWN_TERMINAL
 
-SECONDS = 60.0
+SECONDS = 120.0
 
 
 class Window:

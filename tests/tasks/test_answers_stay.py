@@ -1,6 +1,5 @@
 """What an agent answered stays its answer, whatever comes to it during or after its last reply."""
 
-import asyncio
 import json
 from pathlib import Path
 
@@ -75,10 +74,12 @@ async def test_an_agent_that_is_steered_in_its_last_reply_hands_back_both(tmp_pa
 
 
 async def test_a_chat_has_both_answers_as_the_result_of_its_turn(tmp_path: Path) -> None:
-    async with served(tmp_path, main=[says("THE ANSWER", delay_ms=1_000), says("Noted.")]) as site:
+    model = Steered("THE ANSWER", "Noted.")
+    async with served(tmp_path, model=model) as site:
         begun = (await site.client.post("/api/conversations/web/room", {"text": "go"})).json
-        await asyncio.sleep(0.3)
+        await model.there.wait()
         await site.client.post("/api/conversations/web/room", {"text": "thanks"})
+        model.free.set()
         ended = await site.client.ended(begun["sessionId"])
     assert (ended["status"], ended["result"]) == ("completed", "THE ANSWER\n\nNoted.")
 

@@ -30,7 +30,7 @@ from acp.schema import (
 
 from tests.interfaces.cli.running import Turn, script, send
 
-SECONDS = 60
+SECONDS = 120
 GEN = (sys.executable, "-m", "gencode", "acp")
 WAIT = "sh wait.sh"
 """A command that needs no question; `waiting` writes it, and it ends once there is a file `go`."""

@@ -18,7 +18,7 @@ from typing import Any
 from tests.warm_start import OWN_TERMINAL
 
 GEN = (sys.executable, "-m", "gencode")
-SECONDS = 60
+SECONDS = 120
 ASKS = " · n TEXT ".encode()
 """The end of a question about a call."""
 CONFIRMS = " · n no".encode()

@@ -19,7 +19,7 @@ from gencode.interfaces.cli.parser import COMMANDS, build_parser, parse
 from tests.house.command_line import commands, options
 from tests.interfaces.cli.running import gen, script
 
-SECONDS = 60
+SECONDS = 120
 FOUND = {
     "agents": [("Explore", "Finds files."), ("UI Designer", "Draws."), ("bad\nname", "")],
     "servers": [("git", "settings.toml")],

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import aiohttp
 
+from gencode.agent.ports import Provider
 from gencode.app import GenCode
 from gencode.interfaces.http.guard import AccessTokens, Role
 from gencode.interfaces.http.listener import ListenOptions
@@ -18,7 +19,7 @@ from gencode.interfaces.http.server import HttpServer, QuestionSignal, new_desk
 from gencode.testing import Turns
 from tests.interfaces.cli.running import script, start
 
-SECONDS = 60
+SECONDS = 120
 
 
 class Frame(NamedTuple):
@@ -139,15 +140,15 @@ async def served(
     *,
     settings: Mapping[str, Any] | None = None,
     share: Sequence[Role] = (),
+    model: Provider | None = None,
     **agents: Turns,
 ) -> AsyncGenerator[Served, None]:
-    """A server whose agents play a script; its journal is that of GEN_HOME."""
+    """A server whose agents play a script, or have this model; its journal is that of GEN_HOME."""
     changed = QuestionSignal()
     desk = new_desk(changed)
     keys = AccessTokens(shared=share)
-    model = script(folder, **agents)
     async with (
-        GenCode.open(folder, model=model, settings=settings, asker=desk) as gen,
+        GenCode.open(folder, model=model or script(folder, **agents), settings=settings, asker=desk) as gen,
         aiohttp.ClientSession() as http,
     ):
         serving = HttpServer(gen, desk, changed, ListenOptions(keys))

@@ -22,7 +22,7 @@ from tests.interfaces.mcp_server.offices import ERAS, report, text
 from tests.interfaces.mcp_server.person import YES, Person
 from tests.interfaces.mcp_server.roots import rooted
 
-SECONDS = 60
+SECONDS = 120
 NO_ID = "The id of a request must be a string or an integer."
 PING = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
 SPEAKS = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}

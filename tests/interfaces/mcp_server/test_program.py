@@ -26,7 +26,7 @@ from tests.interfaces.cli.running import script
 from tests.interfaces.mcp_server.offices import program, report, task_of, text
 from tests.waiting import until
 
-SECONDS = 60
+SECONDS = 120
 PRINTS = "import os, sys; print('stray'); os.system('echo stray'); os.write(1, b'stray')"
 HELLO = {
     "protocolVersion": "2025-11-25",

@@ -13,7 +13,7 @@ FLAGS = (
     *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
     *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
 )
-SECONDS = 60
+SECONDS = 120
 
 
 @asynccontextmanager

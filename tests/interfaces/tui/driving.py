@@ -19,7 +19,7 @@ from gencode.journal.store import Store
 from gencode.providers.scripted import ScriptedProvider
 from gencode.stores.memory import MemoryStore
 
-SECONDS = 60.0
+SECONDS = 120.0
 Turn = Mapping[str, Any]
 
 

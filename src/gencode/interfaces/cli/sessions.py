@@ -195,7 +195,7 @@ async def forked(args: argparse.Namespace) -> int:
     async with opened(args) as gen:
         fork = await gen.fork_session(args.id, at=getattr(args, "at", None))
     told = f"Forked {fork.forked_from}. Continue the new conversation with: gen --session {fork.agent_id}"
-    print_record(fork, told, as_json="json" in args)
+    print_record(args, fork, told)
     return 0
 
 
