@@ -117,7 +117,7 @@ class Rewording(ast.NodeTransformer):
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
         match node.func:
-            case ast.Attribute(value=ast.Name(id="re")):
+            case ast.Attribute(value=ast.Name(id="re")) | ast.Name(id="word_set"):
                 return node
             case ast.Attribute(attr=name) as searched if name in SEARCHES:
                 searched.value = self._operand(searched.value)

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
 from tests.interfaces.cli.running import Ended, gen, in_terminal, script
 from tests.interfaces.tui.driving import seated
 
@@ -82,8 +83,11 @@ def test_a_turn_that_was_refused_nothing_does_not_answer_for_the_one_before(tmp_
     assert (first.code, second.code, refused(second)) == (3, 0, [])
 
 
-def test_the_panel_of_a_background_agent_names_its_refused_calls(tmp_path: Path) -> None:
+def test_the_panel_of_a_background_agent_names_its_refused_calls(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     model = sending(tmp_path, run_in_background=True)
+    monkeypatch.setenv("GEN_BACKGROUND_QUESTIONS", "false")
     allow = ("--allow", "Task(general-purpose)")
     ended = in_terminal("-p", "go", "--model", model, *allow, cwd=tmp_path, columns=120)
     assert ended.code == 3
@@ -103,7 +107,7 @@ def test_the_panel_of_an_agent_shows_the_warnings_of_its_receipt(tmp_path: Path)
 async def test_the_app_shows_that_a_background_agent_was_refused_a_call(tmp_path: Path) -> None:
     main = [says("", call("Task", **SENT, run_in_background=True)), says("Sent."), says("All done.")]
     worker = [says("", WRITE), says("Written.")]
-    settings = {"allow": ["Task(general-purpose)"]}
+    settings = {"allow": ["Task(general-purpose)"], "background_questions": False}
     script = {"main": main, "general-purpose": worker}
     async with seated(tmp_path, settings=settings, script=script, size=(140, 40)) as setup:
         await setup.type("go")

@@ -20,6 +20,8 @@ from gencode.testing import Turns
 from tests.interfaces.cli.running import script, start
 
 SECONDS = 120
+LONGEST_WAIT = 60_000
+"""The most milliseconds that one request may wait for the end of a task."""
 
 
 class Frame(NamedTuple):
@@ -74,7 +76,7 @@ class Client:
 
     async def ended(self, task: str) -> Any:
         """A task once it has ended."""
-        answer = await self.get(f"/api/tasks/{task}/output", block="true", timeout=SECONDS * 1000)
+        answer = await self.get(f"/api/tasks/{task}/output", block="true", timeout=LONGEST_WAIT)
         assert answer.status == 200, answer.json
         return answer.json
 
