@@ -13,10 +13,12 @@ from pathlib import Path
 import pytest
 
 from gencode import GenCode, UserMistake
+from gencode.agent.tool_calls import INTERRUPTED, UNAPPROVED
 from gencode.budgets.ledger import Granted, Hold
 from gencode.core.budget import Budget
 from gencode.core.errors import StoreTrouble
 from gencode.core.events import (
+    CallDecided,
     CostEstimated,
     DurableFact,
     Event,
@@ -27,6 +29,7 @@ from gencode.core.events import (
     TaskStarted,
 )
 from gencode.core.messages import AssistantMessage, ToolCall, ToolMessage, Usage, UserMessage
+from gencode.core.rules import Action, Decision
 from gencode.core.status import EndReason, Status
 from gencode.core.task import transcript_of
 from gencode.journal.owner import new_owner, owner_state
@@ -90,6 +93,30 @@ async def unfinished(store: MemoryStore, owner: str) -> str:
     reply = AssistantMessage("I look.", (ToolCall("c1", "Read", {}),))
     await store.append(lease, [TaskStarted(), MessageAdded(reply)])
     return lease.task
+
+
+@pytest.mark.parametrize(
+    ("decisions", "told"),
+    [
+        ([], INTERRUPTED),
+        ([Action.ALLOW], INTERRUPTED),
+        ([Action.ASK], UNAPPROVED),
+        ([Action.ASK, Action.ALLOW], INTERRUPTED),
+    ],
+)
+async def test_a_call_that_waited_for_approval_when_its_process_died_is_known_not_to_have_begun(
+    decisions: list[Action], told: str
+) -> None:
+    store = MemoryStore(lease_seconds=0)
+    lease = await store.create(TaskCreated(prompt="go"), "elsewhere|b|1|1|x")
+    reply = AssistantMessage("I look.", (ToolCall("c1", "Read", {}),))
+    decided = [CallDecided("c1", "Read", Decision(each, "")) for each in decisions]
+    await store.append(lease, [TaskStarted(), MessageAdded(reply), *decided])
+    await close_orphans(store, "me")
+    (*_, answers) = transcript_of(await store.events(lease.task))
+    found = await store.task(lease.task)
+    assert found is not None and isinstance(answers, ToolMessage)
+    assert [each.text for each in answers.results] == [told.format(why=found.end.error)]
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from functools import partial
 from itertools import groupby
@@ -43,6 +43,7 @@ READERS = ("Read", "Grep")
 PAGED = 4_096
 """How much longer a result may be if its tool has shortened it in the middle, so that its end is kept."""
 INTERRUPTED = "Interrupted: {why}. It is not known how much of this call was done; it was not repeated."
+UNAPPROVED = "Interrupted: {why}. Nothing of this call was done: it still needed approval."
 UNJUDGED = Decision(Action.DENY, "it was not judged")
 
 
@@ -222,13 +223,18 @@ def interrupted(
     why: str,
     answers: Mapping[str, ToolResult] = MappingProxyType({}),
     remarks: Mapping[str, str] = MappingProxyType({}),
+    unapproved: Collection[str] = (),
 ) -> ToolMessage:
     """Results for calls that were cut off; those in `answers` had finished.
 
-    `remarks` are additions to some of the others.
+    `remarks` are additions to some of the others, and those in `unapproved` never began.
     """
-    text = INTERRUPTED.format(why=why.rstrip("."))
-    cut = [ToolResult(call.id, call.name, text + remarks.get(call.id, ""), error=True) for call in calls]
+
+    def text(call: ToolCall) -> str:
+        form = UNAPPROVED if call.id in unapproved else INTERRUPTED
+        return form.format(why=why.rstrip(".")) + remarks.get(call.id, "")
+
+    cut = [ToolResult(call.id, call.name, text(call), error=True) for call in calls]
     return ToolMessage(tuple(answers.get(each.call, each) for each in cut))
 
 

@@ -15,7 +15,15 @@ from gencode.agent.call_budget import USUAL_TOKEN, taken
 from gencode.agent.output_files import is_whole, rewrite
 from gencode.agent.tool_calls import interrupted
 from gencode.core.errors import CorruptFact, GenCodeError, UserMistake
-from gencode.core.events import CostEstimated, DurableFact, Event, MessageAdded, TaskEnded, TaskStarted
+from gencode.core.events import (
+    CallDecided,
+    CostEstimated,
+    DurableFact,
+    Event,
+    MessageAdded,
+    TaskEnded,
+    TaskStarted,
+)
 from gencode.core.messages import (
     AssistantMessage,
     Message,
@@ -28,6 +36,7 @@ from gencode.core.messages import (
     unanswered,
 )
 from gencode.core.outcome import output_file
+from gencode.core.rules import Action
 from gencode.core.status import DIED, LOST, EndReason, Status, StopCause
 from gencode.core.structs import replace
 from gencode.core.task import Task, replay, transcript_of
@@ -213,10 +222,10 @@ async def ending_facts(
     """
     if task.status.ended:
         return [] if prompt is None else [*await _begun_with(store, task, prompt), _end(task, status, why)]
-    transcript = transcript_of(await store.events(task.id))
-    children = await store.tasks(TaskQuery(parent=task.id)) if unanswered(transcript) else []
+    events = await store.events(task.id)
+    children = await store.tasks(TaskQuery(parent=task.id)) if unanswered(transcript_of(events)) else []
     in_flight = await store.ledger.holds(task.id)
-    return interruption(task, transcript, why, children, in_flight=in_flight, status=status)
+    return interruption(task, events, why, children, in_flight=in_flight, status=status)
 
 
 async def _begun_with(store: Store, task: Task, prompt: str) -> list[DurableFact]:
@@ -237,7 +246,7 @@ def _end(task: Task, status: Status, why: StopCause) -> TaskEnded:
 
 def interruption(
     task: Task,
-    transcript: list[Message],
+    events: Sequence[Event],
     why: StopCause = DIED,
     children: Sequence[Task] = (),
     *,
@@ -250,12 +259,21 @@ def interruption(
     """
     if task.status.ended:
         return []
+    transcript = transcript_of(events)
     open_calls = unanswered(transcript)
     if not open_calls:
         return [*(_lost_call(task, transcript) if in_flight else ()), _end(task, status, why)]
-    answers = interrupted(open_calls, str(why)).results
+    answers = interrupted(open_calls, str(why), unapproved=_unapproved(events)).results
     named = [_naming(task, *each, children) for each in zip(open_calls, answers, strict=True)]
     return [MessageAdded(ToolMessage(tuple(named))), _end(task, status, why)]
+
+
+def _unapproved(events: Sequence[Event]) -> set[str]:
+    """The calls that never began: their approval would be in the journal."""
+    last = {
+        each.fact.call: each.fact.decision.action for each in events if isinstance(each.fact, CallDecided)
+    }
+    return {call for call, action in last.items() if action is Action.ASK}
 
 
 def _lost_call(task: Task, transcript: Sequence[Message]) -> list[DurableFact]:

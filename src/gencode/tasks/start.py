@@ -455,7 +455,7 @@ class TaskStarter:
         events = await self._store.events(task.id)
         in_flight = await self._store.ledger.holds(task.id)
         why = DIED if at_once else TAKEN_OVER
-        cut = interruption(task, transcript_of(events), why, children, in_flight=in_flight)
+        cut = interruption(task, events, why, children, in_flight=in_flight)
         if not cut:
             return events, task
         if at_once:
