@@ -22,7 +22,7 @@ def test_every_built_in_agent_has_its_tools_mode_turns_and_cap(registry: Registr
     } == {
         "Explore": (Mode.PLAN, LOOKING, 30, 8_000),
         "Plan": (Mode.PLAN, LOOKING, 50, 12_000),
-        "Bash": (None, ToolChoice(("Bash", "Read", "Glob", "Grep", "TaskOutput", "TaskStop")), 30, 8_000),
+        "Bash": (None, ToolChoice(("Bash", "Read", "Glob", "Grep")), 30, 8_000),
         "Review": (Mode.PLAN, ToolChoice(("Read", "Glob", "Grep", "Bash")), 30, 8_000),
         "general-purpose": (None, ToolChoice(None, ("Task",)), 50, 8_000),
         "researcher": (Mode.PLAN, ToolChoice(("WebFetch", "WebSearch", "Read")), 10, 8_000),

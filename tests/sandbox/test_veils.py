@@ -104,7 +104,8 @@ async def test_a_command_that_only_reads_does_not_come_upon_what_is_denied(base:
     (told,) = [message for message in transcript_of(events) if isinstance(message, ToolMessage)]
     first, second, third = [result.text.splitlines() for result in told.results]
     note = f"Hidden from the command, because reading is denied: {base}/near, .token, secret."
-    assert (first[-2:], third) == (["plain", note], [f"{base}/near:", "", "secret:", note])
+    assert (first[-1], third) == ("plain", [f"{base}/near:", "", "secret:"])
+    assert [result.note for result in told.results] == [note, "", note]
     assert "topsecret" not in "".join((*first, *second))
 
 

@@ -27,7 +27,7 @@ def test_has_a_home_of_its_own(home):
 @pytest.mark.parametrize(("workers", "ci", "code"), [("0", "", 0), ("1", "true", 1)])
 def test_what_could_not_run_is_named(tmp_path: Path, workers: str, ci: str, code: int) -> None:
     (tmp_path / "tests").mkdir()
-    for name in ("conftest.py", "doors.py", "warm_start.py"):
+    for name in ("conftest.py", "doors.py", "started_processes.py", "warm_start.py"):
         shutil.copy(ROOT / "tests" / name, tmp_path / "tests")
     (tmp_path / "tests" / "test_it.py").write_text(TESTS)
     ended = subprocess.run(

@@ -260,7 +260,7 @@ async def test_a_subagent_cannot_start_others_unless_it_is_allowed_to(tmp_path: 
 async def test_a_background_call_is_answered_with_the_id_and_the_next_calls(tmp_path: Path) -> None:
     main = [says("", task("Explore", run_in_background=True)), says("It works."), says("Done.")]
     answer = (await play(tmp_path, main, Explore=DONE)).results[0].text
-    assert f'TaskOutput(task_id="{FIRST}")' in answer and f'TaskStop(task_id="{FIRST}")' in answer
+    assert FIRST in answer and "TaskOutput" in answer and "TaskStop" in answer
 
 
 @seed(

@@ -100,7 +100,7 @@ async def test_no_right_flows_into_the_clone_and_what_was_refused_stays_refused(
     assert [name for name in names if (clone / name).exists()] == ["mine/new.txt"]
     assert len(without) == 4 and not any(text.startswith("Created") for text in without)
     assert [text.startswith("Created") for text in seen[-4:]] == [False, False, True, False]
-    assert ["the rule" in text for text in seen[-4:]] == [False, True, False, True], seen
+    assert ["--deny" in text for text in seen[-4:]] == [False, True, False, True], seen
 
 
 async def test_a_fork_that_began_in_a_clone_takes_no_right_of_it_home(repo: Path, clone: Path) -> None:

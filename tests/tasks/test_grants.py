@@ -245,7 +245,7 @@ async def test_a_switch_between_the_decision_and_the_run_refuses_the_call_and_is
 
 async def test_a_background_agent_asks_nobody(tmp_path: Path) -> None:
     person = Person(True)
-    async with opened(tmp_path, {"modest": DEPLOYS}, person) as gen:
+    async with opened(tmp_path, {"modest": DEPLOYS}, person, background_questions=False) as gen:
         job = await gen.start_task(TaskRequest("modest", "x", background=True))
         outcome = await gen.outcome(job)
         (decided,) = await decisions(gen, outcome.agent_id)

@@ -89,7 +89,7 @@ async def test_an_agent_may_start_commands_in_the_background_only_if_it_can_stop
         (request,) = await first_requests(tmp_path, name)
         offered = {each.name: each.parameters["properties"] for each in request.tools}
         stops = {"TaskOutput", "TaskStop"} <= offered.keys()
-        assert ("run_in_background" in offered["Bash"], stops) == (name != "Explore",) * 2
+        assert ("run_in_background" in offered["Bash"], stops) == (name == "general-purpose",) * 2
         assert "KillShell" not in offered
 
 
@@ -147,8 +147,10 @@ async def test_a_parent_reads_that_nobody_approves_calls_in_the_background(
     """Where nobody approves anything its prompt says so already."""
     sends = call("Task", subagent_type="Explore", prompt="look", run_in_background=True)
     provider = Overhearing(ScriptedProvider.of({"main": [says("", sends), says("ok")], "*": [says("found")]}))
-    asker = Approver() if approver else None
-    async with GenCode.open(tmp_path, model=provider, store=MemoryStore(), asker=asker) as gen:
+    asker, quiet = Approver() if approver else None, {"background_questions": False}
+    async with GenCode.open(
+        tmp_path, model=provider, store=MemoryStore(), asker=asker, settings=quiet
+    ) as gen:
         await gen.ask("hi").outcome()
     after = next(each for each in provider.requests if not each.sent and len(each.messages) > 1)
     (started,) = [each for each in after.messages if isinstance(each, ToolMessage)]
