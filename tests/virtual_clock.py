@@ -52,6 +52,9 @@ class Hurried(asyncio.SelectorEventLoop):
         future.add_done_callback(self._back)
         return future
 
+    async def subprocess_exec(self, *_: Any, **__: Any) -> Any:
+        raise AssertionError("another process does not share this clock")
+
     def _back(self, _future: object) -> None:
         self._hurry.threads -= 1
 

@@ -21,7 +21,7 @@ from tests.contracts.provider import Play
 from tests.tasks.minds import MODEL, Told, say, thinking
 from tests.tasks.words import heard, numbered, said
 from tests.virtual_clock import virtual_time
-from tests.waiting import until
+from tests.waiting import PATIENCE, until
 
 SENDER = re.compile(r"started by \w+ \(task ([0-9a-f]{8})\)")
 BESIDE = re.compile(r", \w+ \(task ([0-9a-f]{8})\)")
@@ -62,7 +62,7 @@ async def apart_and_here(
         return think(told)
 
     async with (
-        asyncio.timeout(90),
+        asyncio.timeout(2 * PATIENCE),
         thinking(slowly, monkeypatch),
         GenCode.open(folder, model=MODEL, settings=MAY) as gen,
     ):
@@ -108,7 +108,6 @@ def test_the_listing_of_those_in_reach_is_bounded() -> None:
     assert family.reachable("000000ff") == []
 
 
-@virtual_time
 async def test_agents_in_processes_of_their_own_write_to_their_sender_and_to_each_other(
     tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -253,7 +252,6 @@ async def test_a_message_wakes_nobody_whose_budget_is_spent_and_is_kept(tmp_path
     assert ("1 turn" in answer.text, here.result, len(waiting)) == (True, "one", 1)
 
 
-@virtual_time
 async def test_one_in_a_process_of_its_own_does_not_wake_what_its_sender_would_not_wait_for(
     tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
