@@ -45,7 +45,7 @@ def test_words_reach_the_program_as_they_are(yard: Yard) -> None:
 
 
 def test_a_command_gets_a_sigterm_and_may_clean_up(yard: Yard) -> None:
-    text = "trap 'echo cleaned; exit 3' TERM; echo ready; while :; do read -r; done"
+    text = "trap 'echo cleaned; exit 3' TERM; echo ready; while :; do read -r -t 0.1; done"
     argv = yard.argv(*BASH, text)
     with subprocess.Popen(
         argv, cwd=yard.workspace, stdin=PIPE, stdout=PIPE, stderr=subprocess.DEVNULL
